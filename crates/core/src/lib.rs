@@ -1,0 +1,2 @@
+//! The queue as a pure state machine.
+#![forbid(unsafe_code)]
