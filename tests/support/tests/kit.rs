@@ -108,3 +108,20 @@ fn a_server_that_cannot_start_gives_its_log() {
         .unwrap_err();
     assert!(error.log.contains("no-such-setting"), "{error}");
 }
+
+#[test]
+fn the_shipped_configuration_is_accepted_and_durable() {
+    let mut server = bare().shipped_conf().start();
+    let mut conn = server.conn();
+    call!(conn, "SET", "key", "value").unwrap();
+    for (name, value) in [
+        ("appendonly", "yes"),
+        ("maxmemory-policy", "noeviction"),
+        ("protected-mode", "yes"),
+    ] {
+        let setting = call!(conn, "CONFIG", "GET", name).unwrap();
+        assert_eq!(setting.fields()[name].text(), value, "{name}");
+    }
+    server.restart(Shutdown::NoSave);
+    assert_eq!(call!(server.conn(), "GET", "key").unwrap().text(), "value");
+}

@@ -1,0 +1,45 @@
+SHELL := bash
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+DIR ?= .
+export MQ_MODULE ?= $(TARGET)/release/libredis_mq.so
+export PATH := $(CURDIR)/.deps/bin:$(PATH)
+export QUICK
+
+.PHONY: help setup build run test check test-matrix bench soak fuzz doc
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what is missing: libclang, a Redis server (Debian and Ubuntu)
+	@scripts/setup.sh
+
+build: setup ## Build the module, target/release/libredis_mq.so
+	cargo build --locked --release -p redis-mq
+
+run: build ## See it work: hash the files of DIR (this folder) with workers that get killed
+	cargo run --locked --release -p redis-mq-client --example hash_files -- --dir "$(DIR)" \
+		--server "$$(command -v redis-server)" --module "$(MQ_MODULE)" --conf redis.conf
+
+test: check build ## Everything on this system's server, the contract on Valkey 9.1, smoke on the rest
+	scripts/test.sh all
+	scripts/test.sh contract valkey-9.1
+	scripts/test.sh smoke redis-6.2 redis-8.2 valkey-8.1
+
+check: setup doc ## Formatting and lints
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+test-matrix: build ## The contract on every server, from Redis 6.2 to Valkey 9.1
+	scripts/test.sh contract $$(scripts/servers.sh --list)
+
+bench: build ## Measure; QUICK=1 for a short run
+	scripts/bench.sh
+
+soak: build ## Mixed load with kills and failovers, ten minutes
+	scripts/soak.sh
+
+fuzz: setup ## Fuzz the decoder, the effects and the arguments
+	scripts/fuzz.sh
+
+doc: setup ## The documentation of the code, without a warning
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps

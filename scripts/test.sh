@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs tests with the module that MQ_MODULE names (`make` sets it).
+#
+# usage: scripts/test.sh all               unit, model, doc and integration tests, system's server
+#        scripts/test.sh contract NAME…    all integration tests on each of these servers
+#        scripts/test.sh smoke NAME…       the smoke test on each of these servers
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/lib.sh
+
+: "${MQ_MODULE:?is not set: use make, or give the path of libredis_mq.so}"
+PATH=$PWD/.deps/bin:$PATH
+
+# cargo nextest, where it is installed, gives each test a process and a deadline of its own.
+run() {
+    if cargo nextest --version >/dev/null 2>&1; then
+        cargo nextest run --locked "$@"
+    else
+        cargo test --locked "$@"
+    fi
+}
+
+on_each() {
+    local name
+    for name in "${servers[@]}"; do
+        scripts/servers.sh "$name"
+        say "$what on $name: $(".deps/servers/$name/server" --version)"
+        MQ_SERVER_BIN=.deps/servers/$name/server run "$@"
+    done
+}
+
+what=${1:?all, contract or smoke}
+servers=("${@:2}")
+case $what in
+all)
+    say "All tests: $("${MQ_SERVER_BIN:-redis-server}" --version)"
+    run --workspace --lib --bins --tests --examples
+    # Doc tests are a matter of rustdoc, which nextest does not run.
+    cargo test --locked --workspace --doc
+    ;;
+contract)
+    on_each -p redis-mq -p redis-mq-client -p redis-mq-testkit --test '*'
+    ;;
+smoke)
+    on_each -p redis-mq --test smoke
+    ;;
+*)
+    fail "not known: $what"
+    ;;
+esac
