@@ -1,2 +1,68 @@
-//! The queue as a pure state machine.
+//! The queue of redis-mq as a pure state machine.
+//!
+//! A [`Queue`] holds the messages of one queue and knows every rule of their life: who may take
+//! which message, until when it is locked, when it is retried, dead, or free again. It knows no
+//! Redis, no clock and no I/O: each call gets the time and a random number in a [`Turn`], and what
+//! the call changed comes out as *effects* in the turn's [`Log`]. A replica that applies those
+//! effects holds the same queue ([`Queue::apply`]).
+//!
+//! ```
+//! use redis_mq_core::{Enqueue, Log, Now, Outcome, Queue, Settings, Status, Turn, Verdict, Ended};
+//!
+//! let settings = Settings::default();
+//! let mut log = Log::default();
+//! let mut queue = Queue::new(7);
+//! let now = Now::from_micros(1_700_000_000_000_000);
+//!
+//! let mut turn = Turn::new(now, 1, &settings, &mut log);
+//! let added = queue.enqueue(&mut turn, &Enqueue::new(b"payload").id(b"order:42"));
+//! assert_eq!(added.outcome, Outcome::Added);
+//! assert_eq!(queue.status(now, b"order:42"), Some(Status::Queued));
+//!
+//! let mut token = None;
+//! let mut turn = Turn::new(now, 2, &settings, &mut log);
+//! queue.dequeue(&mut turn, 1, None, |delivery| token = Some(delivery.token));
+//! assert_eq!(queue.status(now, b"order:42"), Some(Status::Locked));
+//!
+//! let mut turn = Turn::new(now, 3, &settings, &mut log);
+//! let ended = queue.done(&mut turn, b"order:42", token.unwrap(), Verdict::SUCCESS);
+//! assert_eq!(ended, Ok(Some(Ended::Done)));
+//! assert_eq!(queue.status(now, b"order:42"), None);
+//! ```
 #![forbid(unsafe_code)]
+
+mod apply;
+mod backoff;
+mod cancel;
+mod codec;
+mod copies;
+mod dequeue;
+mod done;
+mod effects;
+mod enqueue;
+mod eoq;
+mod id;
+mod index;
+mod inspect;
+mod link;
+mod message;
+mod queue;
+mod slab;
+mod snapshot;
+mod time;
+mod types;
+mod wheel;
+
+pub use apply::ApplyError;
+pub use backoff::exp_backoff;
+pub use codec::Damaged;
+pub use dequeue::Delivery;
+pub use done::{Backoff, Ended, Stale, Verdict};
+pub use effects::{Log, Replication, Turn};
+pub use enqueue::{Enqueue, Enqueued, Outcome, Start};
+pub use eoq::EoqWaits;
+pub use id::{IdText, MAX_ID_BYTES};
+pub use inspect::{Info, View};
+pub use queue::{Queue, Totals};
+pub use snapshot::{Loader, SNAPSHOT_VERSION};
+pub use types::{Instant, Now, Priority, Settings, Span, Status, Token, MAX_SPAN_MS};

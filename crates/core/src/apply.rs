@@ -1,0 +1,124 @@
+//! What a replica does, and a primary that reads its append-only file: the effects as they come,
+//! with no clock, no limits and no settings.
+
+use crate::codec::{Damaged, Reader};
+use crate::effects::{read_header, Effect};
+use crate::id::Key;
+use crate::message::State;
+use crate::queue::Queue;
+use crate::snapshot::SNAPSHOT_MARK;
+
+/// Why effects could not be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplyError {
+    /// The bytes are no effects of this version.
+    Damaged(Damaged),
+    /// The queue is not in the state that the effects were made in.
+    Diverged(&'static str),
+}
+
+impl From<Damaged> for ApplyError {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(damaged)
+    }
+}
+
+impl std::fmt::Display for ApplyError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Damaged(damaged) => damaged.fmt(out),
+            Self::Diverged(what) => out.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+impl Queue {
+    /// Applies the effects of one turn of the primary, or one chunk of a snapshot.
+    ///
+    /// # Errors
+    /// If the bytes are damaged, or do not fit this queue. Effects in front of the one at fault
+    /// stay applied.
+    pub fn apply(&mut self, bytes: &[u8]) -> Result<(), ApplyError> {
+        if bytes.first() == Some(&SNAPSHOT_MARK) {
+            self.read_chunk(bytes)?;
+            return Ok(());
+        }
+        let mut reader = Reader::new(bytes);
+        self.frame = read_header(&mut reader)?;
+        self.keep_up();
+        while !reader.is_empty() {
+            self.apply_one(&Effect::read(&mut reader)?)?;
+        }
+        Ok(())
+    }
+
+    fn apply_one(&mut self, effect: &Effect<'_>) -> Result<(), ApplyError> {
+        match effect {
+            Effect::Add { key, content, due } => {
+                let hash = self.hash(key);
+                if self.find_live(hash, key).is_some() {
+                    return Err(ApplyError::Diverged("an added message is already there"));
+                }
+                self.add(*key, hash, content, *due);
+            }
+            Effect::Update { key, content, time } => {
+                let slot = self.live(key)?;
+                self.update(slot, content, *time);
+            }
+            Effect::Requeue { key, content, start } => {
+                let slot = self.live(key)?;
+                self.requeue(slot, content, *start);
+            }
+            Effect::Deliver { key, lock, token } => {
+                let slot = self.live(key)?;
+                self.hand_over(slot, *lock, *token);
+            }
+            Effect::Due { key } => {
+                let slot = self.live(key)?;
+                self.move_on(slot);
+            }
+            Effect::End { key, finish } => {
+                let slot = self.live(key)?;
+                self.finish(slot, *finish);
+            }
+            Effect::Extend { key, until } => {
+                let slot = self.live(key)?;
+                let token = self.messages.get(slot).open_token();
+                let token = token.ok_or(ApplyError::Diverged("an extended lock has no token"))?;
+                self.lock_until(slot, *until, token);
+            }
+            Effect::Cancel { key } => {
+                if !self.remove_all_of(key) {
+                    return Err(ApplyError::Diverged("a cancelled message is not there"));
+                }
+            }
+            Effect::Forget { key } => {
+                let slot = self.letter(key)?;
+                self.remove_letter(slot);
+            }
+            Effect::Revive { key } => {
+                let slot = self.letter(key)?;
+                let State::Dead { token: Some(token), .. } = self.messages.get(slot).state() else {
+                    return Err(ApplyError::Diverged("a revived dead letter has no token"));
+                };
+                if self.live(key).is_ok() {
+                    return Err(ApplyError::Diverged("the id of a revived dead letter is taken"));
+                }
+                self.revive(slot, token);
+            }
+        }
+        Ok(())
+    }
+
+    fn live(&self, key: &Key<'_>) -> Result<u32, ApplyError> {
+        self.find_live(self.hash(key), key)
+            .ok_or(ApplyError::Diverged("a changed message is not there"))
+    }
+
+    fn letter(&self, key: &Key<'_>) -> Result<u32, ApplyError> {
+        self.find_letter(self.hash(key), key)
+            .ok_or(ApplyError::Diverged("a changed dead letter is not there"))
+    }
+}

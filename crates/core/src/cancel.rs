@@ -1,0 +1,36 @@
+//! MQ.CANCEL: removing messages, whatever their status.
+
+use crate::effects::{Effect, Turn};
+use crate::id::Key;
+use crate::queue::Queue;
+
+impl Queue {
+    /// Removes what there is of `id`: the live message with its waiting copy, and the dead letter.
+    /// Returns whether there was anything.
+    pub fn cancel(&mut self, turn: &mut Turn<'_>, id: &[u8]) -> bool {
+        let key = Key::of(id);
+        let hash = self.hash(&key);
+        if self.find_live(hash, &key).is_none() && self.find_letter(hash, &key).is_none() {
+            return false;
+        }
+        self.enter_frame(turn);
+        self.emit(turn, &Effect::Cancel { key });
+        self.remove_all_of(&key);
+        true
+    }
+
+    /// Removes the live message and the dead letter of an id; false if there was neither.
+    pub(crate) fn remove_all_of(&mut self, key: &Key<'_>) -> bool {
+        let hash = self.hash(key);
+        let live = self.find_live(hash, key);
+        if let Some(slot) = live {
+            self.unlink(slot);
+            self.remove(slot);
+        }
+        let letter = self.find_letter(hash, key);
+        if let Some(slot) = letter {
+            self.remove_letter(slot);
+        }
+        live.is_some() || letter.is_some()
+    }
+}

@@ -1,0 +1,110 @@
+//! MQ.DEQUEUE: handing the next ready messages over, each locked for its consumer.
+
+use crate::apply::ApplyError;
+use crate::effects::{Effect, Turn};
+use crate::eoq::Eoq;
+use crate::id::IdText;
+use crate::message::State;
+use crate::queue::Queue;
+use crate::types::{Instant, Span, Token};
+
+/// One hand-over of a message to a consumer.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery<'a> {
+    /// The message's id.
+    pub id: IdText<'a>,
+    /// What the producer sent.
+    pub payload: &'a [u8],
+    /// How often this message was handed over, this time included.
+    pub attempt: u32,
+    /// Names this delivery in the verdict.
+    pub token: Token,
+    /// How long nobody else gets the message.
+    pub lock: Span,
+    /// When the message was enqueued.
+    pub enqueued_at: Instant,
+}
+
+impl Queue {
+    /// How many messages a dequeue of `count` hands over, once time has acted.
+    #[inline]
+    pub fn deliverable(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
+        self.let_time_act(turn);
+        if self.paused {
+            return 0;
+        }
+        count.min(self.counts.ready)
+    }
+
+    /// Hands over the next `count` ready messages, or as many as there are; `deliver` gets each.
+    /// `lock` is the consumer's lock time, the setting's if it has none; a message's own wins.
+    /// Returns how many were handed over.
+    pub fn dequeue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        count: usize,
+        lock: Option<Span>,
+        mut deliver: impl FnMut(&Delivery<'_>),
+    ) -> usize {
+        let count = self.deliverable(turn, count);
+        if count == 0 {
+            return 0;
+        }
+        self.enter_frame(turn);
+        let verbatim = self.emit_verbatim(turn);
+        for _ in 0..count {
+            let Some(slot) = self.next_ready() else { break };
+            let (lock, token) = self.deliver(slot, lock);
+            let message = self.messages.get(slot);
+            if !verbatim {
+                self.emit(turn, &Effect::Deliver { key: message.key(), lock, token });
+            }
+            deliver(&Delivery {
+                id: message.id(),
+                payload: message.payload(),
+                attempt: message.attempts,
+                token,
+                lock,
+                enqueued_at: message.enqueued(),
+            });
+        }
+        self.eoq = Eoq::default();
+        count
+    }
+
+    #[inline]
+    fn deliver(&mut self, slot: u32, lock: Option<Span>) -> (Span, Token) {
+        let own = self.messages.get(slot).limits().lock;
+        let lock = if own == Span::ZERO { lock.unwrap_or(self.frame.lock) } else { own };
+        let token = self.next_token();
+        self.hand_over(slot, lock, token);
+        (lock, token)
+    }
+
+    /// Locks a ready message for the delivery named `token`.
+    #[inline]
+    pub(crate) fn hand_over(&mut self, slot: u32, lock: Span, token: Token) {
+        self.unlink(slot);
+        let message = self.messages.get_mut(slot);
+        message.attempts = message.attempts.saturating_add(1);
+        self.last_token = self.last_token.max(token.value());
+        self.totals.delivered += 1;
+        self.link(slot, State::Locked { until: self.frame.instant().after(lock), token });
+    }
+
+    /// Runs a consumer's command that the primary sent as it came.
+    ///
+    /// # Errors
+    /// If nothing is ready here: this queue is no longer that of the primary.
+    pub fn replay_dequeue(&mut self, count: usize, lock: Option<Span>) -> Result<(), ApplyError> {
+        if self.counts.ready == 0 {
+            return Err(ApplyError::Diverged("a delivered message is not ready"));
+        }
+        self.keep_up();
+        for _ in 0..count.min(self.counts.ready) {
+            let Some(slot) = self.next_ready() else { break };
+            self.deliver(slot, lock);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,264 @@
+//! MQ.DONE and MQ.EXTEND: what the consumer of a delivery says of it.
+
+use crate::apply::ApplyError;
+use crate::backoff::exp_backoff;
+use crate::effects::{Effect, Turn};
+use crate::id::Key;
+use crate::message::{Cause, State};
+use crate::queue::Queue;
+use crate::types::{Instant, Span, Token};
+
+/// How a delivery ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// The work is done.
+    Success {
+        /// How long the id stays taken.
+        backoff: Backoff,
+    },
+    /// Again, later; dead if all attempts were used.
+    Retry {
+        /// The pause before it is ready.
+        backoff: Backoff,
+    },
+    /// Never again: the message becomes a dead letter.
+    Error {
+        /// Why, for whoever looks at it.
+        reason: Option<&'a [u8]>,
+    },
+    /// Give it to another consumer at once, as if it had not been handed over.
+    Release,
+}
+
+impl Verdict<'_> {
+    /// Success with no dedupe window.
+    pub const SUCCESS: Self = Self::Success { backoff: Backoff::None };
+}
+
+/// A pause after a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backoff {
+    /// No pause.
+    None,
+    /// This long.
+    For(Span),
+    /// [`exp_backoff`] of the attempt.
+    Exponential,
+}
+
+/// What the message became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Removed.
+    Done,
+    /// Finished, the id taken for a while.
+    DoneWithBackoff,
+    /// The same, and a copy waits.
+    DoneWithRequeue,
+    /// Ready for a consumer.
+    Queued,
+    /// Waits for its time.
+    QueuedWithBackoff,
+    /// A dead letter.
+    Dead,
+}
+
+impl Ended {
+    /// The word that replies use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::DoneWithBackoff => "done-with-backoff",
+            Self::DoneWithRequeue => "done-with-requeue",
+            Self::Queued => "queued",
+            Self::QueuedWithBackoff => "queued-with-backoff",
+            Self::Dead => "dead",
+        }
+    }
+}
+
+/// The token is not that of the newest delivery, or a verdict has ended that delivery already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stale;
+
+/// A verdict with all that was chosen by clock, chance or settings made plain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finish<'a> {
+    Success { until: Option<Instant> },
+    Retry { until: Option<Instant> },
+    Error { reason: Option<&'a [u8]> },
+    Release,
+}
+
+impl Queue {
+    /// Ends the delivery named `token` of the message `id`. None if no message has that id.
+    ///
+    /// # Errors
+    /// [`Stale`]; nothing changed.
+    pub fn done(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: &[u8],
+        token: Token,
+        verdict: Verdict<'_>,
+    ) -> Result<Option<Ended>, Stale> {
+        self.let_time_act(turn);
+        let Some(slot) = self.find_delivery(turn, id, token)? else { return Ok(None) };
+        self.enter_frame(turn);
+        let finish = match verdict {
+            Verdict::Success { backoff } => {
+                Finish::Success { until: self.pause(turn, slot, backoff) }
+            }
+            Verdict::Retry { backoff } => Finish::Retry { until: self.pause(turn, slot, backoff) },
+            Verdict::Error { reason } => Finish::Error { reason },
+            Verdict::Release => Finish::Release,
+        };
+        let simple = finish == Finish::Success { until: None } && !self.has_copy(slot);
+        if !(simple && self.emit_verbatim(turn)) {
+            let key = self.messages.get(slot).key();
+            self.emit(turn, &Effect::End { key, finish });
+        }
+        let ended = self.finish(slot, finish);
+        if ended == Ended::Dead {
+            self.forget_oldest_letters(turn);
+        }
+        Ok(Some(ended))
+    }
+
+    /// Lets the lock of the delivery named `token` end `span` from now; returns that instant.
+    /// None if no message has that id.
+    ///
+    /// # Errors
+    /// [`Stale`]; nothing changed.
+    pub fn extend(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: &[u8],
+        token: Token,
+        span: Span,
+    ) -> Result<Option<Instant>, Stale> {
+        self.let_time_act(turn);
+        let Some(slot) = self.find_delivery(turn, id, token)? else { return Ok(None) };
+        self.enter_frame(turn);
+        let until = self.frame.instant().after(span);
+        self.emit(turn, &Effect::Extend { key: self.messages.get(slot).key(), until });
+        self.lock_until(slot, until, token);
+        Ok(Some(until))
+    }
+
+    /// The live message whose newest delivery is `token` and has no verdict yet. One that died
+    /// because that delivery's lock ran out lives again: nobody else took it.
+    #[inline]
+    fn find_delivery(
+        &mut self,
+        turn: &mut Turn<'_>,
+        id: &[u8],
+        token: Token,
+    ) -> Result<Option<u32>, Stale> {
+        let key = Key::of(id);
+        let hash = self.hash(&key);
+        let live = self.find_live(hash, &key);
+        let Some(slot) = live.or_else(|| self.find_letter(hash, &key)) else { return Ok(None) };
+        if self.messages.get(slot).open_token() != Some(token) {
+            return Err(Stale);
+        }
+        if live.is_none() {
+            self.enter_frame(turn);
+            self.emit(turn, &Effect::Revive { key });
+            self.revive(slot, token);
+        }
+        Ok(Some(slot))
+    }
+
+    fn pause(&self, turn: &Turn<'_>, slot: u32, backoff: Backoff) -> Option<Instant> {
+        let span = match backoff {
+            Backoff::None => Span::ZERO,
+            Backoff::For(span) => span,
+            Backoff::Exponential => {
+                let settings = turn.settings;
+                let attempt = self.messages.get(slot).attempts;
+                exp_backoff(attempt, turn.random, settings.backoff_factor, settings.backoff_max)
+            }
+        };
+        (span != Span::ZERO).then(|| self.frame.instant().after(span))
+    }
+
+    /// Ends the newest delivery of a live message.
+    #[inline]
+    pub(crate) fn finish(&mut self, slot: u32, finish: Finish<'_>) -> Ended {
+        self.unlink(slot);
+        let now = self.frame.instant();
+        match finish {
+            Finish::Success { until: None } => {
+                self.totals.done += 1;
+                match self.take_copy(slot) {
+                    Some(copy) => {
+                        self.promote(slot, &copy, now);
+                        self.queued_as(slot)
+                    }
+                    None => {
+                        self.remove(slot);
+                        Ended::Done
+                    }
+                }
+            }
+            Finish::Success { until: Some(until) } => {
+                self.totals.done += 1;
+                self.link(slot, State::Done { until });
+                if self.has_copy(slot) {
+                    Ended::DoneWithRequeue
+                } else {
+                    Ended::DoneWithBackoff
+                }
+            }
+            Finish::Retry { .. } if self.messages.get(slot).is_out_of_attempts() => {
+                self.bury(slot, Cause::NoAttemptsLeft, None, None, now);
+                Ended::Dead
+            }
+            Finish::Retry { until } => {
+                self.totals.retried += 1;
+                self.wait_until(slot, until.unwrap_or_default());
+                self.queued_as(slot)
+            }
+            Finish::Error { reason } => {
+                self.bury(slot, Cause::Failed, None, reason, now);
+                Ended::Dead
+            }
+            Finish::Release => {
+                let message = self.messages.get_mut(slot);
+                message.attempts = message.attempts.saturating_sub(1);
+                self.link_in_front(slot);
+                Ended::Queued
+            }
+        }
+    }
+
+    fn queued_as(&self, slot: u32) -> Ended {
+        match self.messages.get(slot).state() {
+            State::Delayed { .. } => Ended::QueuedWithBackoff,
+            _ => Ended::Queued,
+        }
+    }
+
+    /// Locks a live message anew for its newest delivery.
+    pub(crate) fn lock_until(&mut self, slot: u32, until: Instant, token: Token) {
+        self.unlink(slot);
+        self.link(slot, State::Locked { until, token });
+    }
+
+    /// Runs a consumer's plain success that the primary sent as it came.
+    ///
+    /// # Errors
+    /// If the delivery is not the newest here: this queue is no longer that of the primary.
+    pub fn replay_done(&mut self, id: &[u8], token: Token) -> Result<(), ApplyError> {
+        let key = Key::of(id);
+        match self.find_live(self.hash(&key), &key) {
+            Some(slot) if self.messages.get(slot).open_token() == Some(token) => {
+                self.keep_up();
+                self.finish(slot, Finish::Success { until: None });
+                Ok(())
+            }
+            _ => Err(ApplyError::Diverged("a finished delivery is not the newest")),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! MQ.ENQUEUE: adding a message, updating one that waits, and letting a copy wait for a run to end.
+
+use crate::apply::ApplyError;
+use crate::copies::Copy;
+use crate::effects::{Content, Effect, NewTime, Turn};
+use crate::id::{uuid_v7, IdText, Key};
+use crate::message::{Limits, State};
+use crate::queue::Queue;
+use crate::types::{Instant, Priority, Span, Status};
+
+/// What a producer asks for.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Enqueue<'a> {
+    /// The id; the queue makes one if there is none.
+    pub id: Option<&'a [u8]>,
+    /// What the consumer gets.
+    pub payload: &'a [u8],
+    /// When it becomes ready.
+    pub start: Start,
+    /// Lock time that wins over the consumer's.
+    pub lock: Option<Span>,
+    /// Deliveries before it is dead; 0 for no limit.
+    pub attempts: u32,
+    /// Its place in the order.
+    pub priority: Priority,
+    /// Let a copy wait if the id is with a consumer or in its dedupe window.
+    pub requeue: bool,
+    /// Replace what is waiting under the id.
+    pub update: bool,
+}
+
+/// When a message becomes ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// At once; an update keeps the time there is.
+    #[default]
+    Default,
+    /// After a delay; of a waiting copy, counted from the end of the run it waits for.
+    After(Span),
+    /// At an instant; at once if that is past.
+    At(Instant),
+}
+
+/// What became of an enqueue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A new message.
+    Added,
+    /// What waited under the id has the new payload and options.
+    Updated,
+    /// A copy runs after the current run or window.
+    Requeued,
+    /// Nothing changed: the id's message has this status.
+    Refused(Status),
+}
+
+impl Outcome {
+    /// The word that replies use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Updated => "updated",
+            Self::Requeued => "requeued",
+            Self::Refused(status) => status.name(),
+        }
+    }
+}
+
+/// The reply to an enqueue.
+#[derive(Clone, Copy, Debug)]
+pub struct Enqueued<'a> {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The id asked for, or the one made.
+    pub id: IdText<'a>,
+}
+
+impl<'a> Enqueue<'a> {
+    /// A message with this payload and no options.
+    pub fn new(payload: &'a [u8]) -> Self {
+        Self {
+            id: None,
+            payload,
+            start: Start::Default,
+            lock: None,
+            attempts: 0,
+            priority: Priority::default(),
+            requeue: false,
+            update: false,
+        }
+    }
+
+    /// The same with an id of 1 to [`MAX_ID_BYTES`](crate::MAX_ID_BYTES) bytes.
+    pub fn id(mut self, id: &'a [u8]) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    #[inline]
+    fn content(&self, enqueued: Instant) -> Content<'a> {
+        let limits = Limits { attempts: self.attempts, lock: self.lock.unwrap_or_default() };
+        Content { payload: self.payload, limits, priority: self.priority, enqueued }
+    }
+}
+
+impl Queue {
+    /// Adds, updates or requeues as the contract's table says.
+    pub fn enqueue<'a>(&mut self, turn: &mut Turn<'_>, request: &Enqueue<'a>) -> Enqueued<'a> {
+        self.let_time_act(turn);
+        let Some(id) = request.id else {
+            self.enter_frame(turn);
+            let (key, hash) = self.make_id();
+            self.emit_and_add(turn, key, hash, request);
+            return Enqueued { outcome: Outcome::Added, id: IdText::new(key) };
+        };
+        let key = Key::of(id);
+        let hash = self.hash(&key);
+        let outcome = match self.find_live(hash, &key) {
+            Some(slot) if self.messages.get(slot).due() <= turn.now.instant() => {
+                // The id may be free by now, or its copy running.
+                self.let_time_act_on(turn, slot);
+                match self.find_live(hash, &key) {
+                    Some(slot) => self.enqueue_again(turn, slot, request),
+                    None => self.enqueue_new(turn, key, hash, request),
+                }
+            }
+            Some(slot) => self.enqueue_again(turn, slot, request),
+            None => self.enqueue_new(turn, key, hash, request),
+        };
+        Enqueued { outcome, id: IdText::new(key) }
+    }
+
+    #[inline]
+    fn enqueue_new(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: Key<'_>,
+        hash: u32,
+        request: &Enqueue<'_>,
+    ) -> Outcome {
+        self.enter_frame(turn);
+        self.emit_and_add(turn, key, hash, request);
+        Outcome::Added
+    }
+
+    #[inline]
+    fn emit_and_add(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: Key<'_>,
+        hash: u32,
+        request: &Enqueue<'_>,
+    ) {
+        let content = request.content(self.frame.instant());
+        let due = request.start.due(self.frame.instant());
+        if !self.emit_verbatim(turn) {
+            self.emit(turn, &Effect::Add { key, content, due });
+        }
+        self.add(key, hash, &content, due);
+    }
+
+    /// An id from the frame that no live message has.
+    #[inline]
+    fn make_id(&mut self) -> (Key<'static>, u32) {
+        loop {
+            let ms = self.frame.instant().millis();
+            let key = Key::Uuid(uuid_v7(ms, self.frame.seed, self.frame.made));
+            self.frame.made = self.frame.made.wrapping_add(1);
+            let hash = self.hash(&key);
+            if self.find_live(hash, &key).is_none() {
+                return (key, hash);
+            }
+        }
+    }
+
+    /// The id has a live message, and time has acted on it.
+    fn enqueue_again(
+        &mut self,
+        turn: &mut Turn<'_>,
+        slot: u32,
+        request: &Enqueue<'_>,
+    ) -> Outcome {
+        let now = turn.now.instant();
+        match self.status_of(slot, now) {
+            Status::Queued | Status::QueuedWithBackoff if request.update => {
+                let time = match request.start {
+                    Start::Default => NewTime::Keep,
+                    start => match start.due(now) {
+                        due if due > now => NewTime::At(due),
+                        _ => NewTime::Ready,
+                    },
+                };
+                let content = request.content(self.messages.get(slot).enqueued());
+                self.enter_frame(turn);
+                let key = self.messages.get(slot).key();
+                self.emit(turn, &Effect::Update { key, content, time });
+                self.update(slot, &content, time);
+                Outcome::Updated
+            }
+            Status::Locked | Status::DoneWithBackoff if request.requeue => {
+                self.emit_and_requeue(turn, slot, request, now);
+                Outcome::Requeued
+            }
+            Status::LockedWithRequeue | Status::DoneWithRequeue
+                if request.requeue && request.update =>
+            {
+                let enqueued = self.copy(slot).map_or(now, |copy| copy.enqueued);
+                self.emit_and_requeue(turn, slot, request, enqueued);
+                Outcome::Updated
+            }
+            status => Outcome::Refused(status),
+        }
+    }
+
+    fn emit_and_requeue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        slot: u32,
+        request: &Enqueue<'_>,
+        enqueued: Instant,
+    ) {
+        let mut start = request.start;
+        if let (Start::Default, Some(copy)) = (start, self.copy(slot)) {
+            start = copy.start;
+        }
+        let content = request.content(enqueued);
+        self.enter_frame(turn);
+        let key = self.messages.get(slot).key();
+        self.emit(turn, &Effect::Requeue { key, content, start });
+        self.requeue(slot, &content, start);
+    }
+
+    /// Gives a queued message new content, and a new time if `time` says so. Its place in the
+    /// order stays as long as priority and time do.
+    pub(crate) fn update(&mut self, slot: u32, content: &Content<'_>, time: NewTime) {
+        let message = self.messages.get(slot);
+        let same_time = match time {
+            NewTime::Keep => true,
+            NewTime::Ready => matches!(message.state(), State::Ready { .. }),
+            NewTime::At(_) => false,
+        };
+        let same_place = same_time && message.priority() == content.priority;
+        let set = |message: &mut crate::message::Message| {
+            message.set_content(
+                content.payload,
+                content.limits,
+                content.priority,
+                content.enqueued,
+            );
+        };
+        if same_place {
+            self.change_body(slot, set);
+            return;
+        }
+        let state = self.unlink(slot);
+        self.change_body(slot, set);
+        match (time, state) {
+            (NewTime::At(due), _) => self.link(slot, State::Delayed { due }),
+            (NewTime::Ready, State::Delayed { .. }) => {
+                self.link(slot, State::Ready { token: None });
+            }
+            _ => self.link(slot, state),
+        }
+    }
+
+    /// Lets a copy wait for the end of the current run or window, in place of an older copy.
+    pub(crate) fn requeue(&mut self, slot: u32, content: &Content<'_>, start: Start) {
+        let had_copy = self.has_copy(slot);
+        self.set_copy(slot, Copy::new(content, start));
+        if had_copy {
+            return;
+        }
+        self.totals.enqueued += 1;
+        let counts = &mut self.counts;
+        let (from, to) = match self.messages.get(slot).state() {
+            State::Locked { .. } => (&mut counts.locked, &mut counts.locked_with_copy),
+            State::Done { .. } => (&mut counts.done, &mut counts.done_with_copy),
+            _ => return,
+        };
+        *from -= 1;
+        *to += 1;
+    }
+
+    /// Runs a producer's command that the primary sent as it came.
+    ///
+    /// # Errors
+    /// If it is not a new message here: this queue is no longer that of the primary.
+    pub fn replay_enqueue(&mut self, request: &Enqueue<'_>) -> Result<(), ApplyError> {
+        let content = request.content(self.frame.instant());
+        let due = request.start.due(self.frame.instant());
+        let (key, hash) = match request.id {
+            None => self.make_id(),
+            Some(id) => {
+                let key = Key::of(id);
+                (key, self.hash(&key))
+            }
+        };
+        if self.find_live(hash, &key).is_some() {
+            return Err(ApplyError::Diverged("an added message is already there"));
+        }
+        self.keep_up();
+        self.add(key, hash, &content, due);
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The wait that all pollers of an empty queue share ("end of queue").
+
+use crate::backoff::exp_backoff;
+use crate::effects::Turn;
+use crate::message::State;
+use crate::queue::Queue;
+use crate::types::{Instant, Settings, Span};
+
+/// The state of the shared wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Eoq {
+    /// When the wait was drawn; it is void if the clock was set back before that.
+    since: Instant,
+    until: Instant,
+    pub dry_runs: u32,
+}
+
+/// How long pollers wait, by the number of dry runs so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EoqWaits<'a> {
+    /// [`exp_backoff`] of the dry runs, at most of 4.
+    Exponential,
+    /// The listed waits, the last for all further runs. Must not be empty.
+    Listed(&'a [Span]),
+}
+
+/// Dry runs beyond this wait no longer.
+const LAST_STEP: u32 = 4;
+
+/// Entries of the schedule looked at for the time of the next ready message.
+const LOOK: usize = 1024;
+
+impl EoqWaits<'_> {
+    /// The wait after so many dry runs.
+    pub fn draw(&self, dry_runs: u32, random: u64, settings: &Settings) -> Span {
+        match self {
+            Self::Exponential => exp_backoff(
+                dry_runs.min(LAST_STEP),
+                random,
+                settings.backoff_factor,
+                settings.backoff_max,
+            ),
+            Self::Listed(spans) => {
+                let at = (dry_runs as usize).min(spans.len().saturating_sub(1));
+                spans.get(at).copied().unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// How long a poller that got nothing waits: what is left of the shared wait, or a new one.
+    /// Never beyond the time when a message becomes ready.
+    pub fn eoq_wait(&mut self, turn: &mut Turn<'_>, waits: EoqWaits<'_>) -> Span {
+        let now = turn.now.instant();
+        let longest = self.until_ready(now);
+        let left = self.eoq_left(now);
+        if left != Span::ZERO {
+            return left.min(longest);
+        }
+        let wait = waits.draw(self.eoq.dry_runs, turn.random, turn.settings).min(longest);
+        let dry_runs = self.eoq.dry_runs.saturating_add(1);
+        self.eoq = Eoq { since: now, until: now.after(wait), dry_runs };
+        wait
+    }
+
+    /// What is left of the shared wait.
+    pub(crate) fn eoq_left(&self, now: Instant) -> Span {
+        if now < self.eoq.since {
+            Span::ZERO
+        } else {
+            now.until(self.eoq.until)
+        }
+    }
+
+    /// Time until a message becomes ready, or less if too many would have to be looked at.
+    fn until_ready(&self, now: Instant) -> Span {
+        let mut best = Instant::MAX;
+        let mut left = LOOK;
+        for (start, list) in self.wheel.lists() {
+            if start >= best {
+                break;
+            }
+            for slot in list.iter(&self.messages) {
+                if left == 0 {
+                    return now.until(start.min(best));
+                }
+                left -= 1;
+                best = best.min(self.ready_at(slot).unwrap_or(Instant::MAX));
+            }
+        }
+        now.until(best)
+    }
+
+    /// When a message of the schedule gives consumers something, if ever.
+    fn ready_at(&self, slot: u32) -> Option<Instant> {
+        let message = self.messages.get(slot);
+        let copy_at = |ended| self.copy(slot).map(|copy| copy.start.due(ended).max(ended));
+        match message.state() {
+            State::Delayed { due } => Some(due),
+            State::Locked { until, .. } if message.is_out_of_attempts() => copy_at(until),
+            State::Locked { until, .. } => Some(until),
+            State::Done { until } => copy_at(until),
+            State::Ready { .. } | State::Dead { .. } => None,
+        }
+    }
+}

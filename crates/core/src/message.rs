@@ -1,0 +1,380 @@
+//! One message as it lies in the slab: 48 bytes and one allocation.
+//!
+//! The allocation holds, in this order, what the message has of: when it was enqueued (6 bytes;
+//! absent if the id is a UUIDv7 that says it), its own limits (9 bytes: attempts and lock), the
+//! number of its rare part (4 bytes), the id, the payload.
+
+use crate::id::{uuid_millis, IdText, Key};
+use crate::link::Links;
+use crate::slab::{Entry, Slab, NIL};
+use crate::types::{Instant, Priority, Span, Token};
+
+/// Where a message stands, as the last step on it left it; time alone may have moved it on since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// In the ready list of its priority. The token is that of a delivery whose lock ran out and
+    /// whose consumer may still end it.
+    Ready { token: Option<Token> },
+    /// In the schedule, ready from `due` on.
+    Delayed { due: Instant },
+    /// In the schedule, with a consumer.
+    Locked { until: Instant, token: Token },
+    /// In the schedule, finished; the id is taken.
+    Done { until: Instant },
+    /// In the list of dead letters. The token is that of a delivery whose lock ran out.
+    Dead { token: Option<Token>, cause: Cause },
+}
+
+/// Why a message is dead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A consumer said so; its reason, if any, is in the rare part.
+    Failed,
+    /// A retry was asked for and all attempts were used.
+    NoAttemptsLeft,
+    /// The lock of the last attempt ran out.
+    LastLockExpired,
+}
+
+/// The limits that a producer gave a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Deliveries before it is dead; 0 for no limit.
+    pub attempts: u32,
+    /// Lock time that wins over the consumer's; zero for none.
+    pub lock: Span,
+}
+
+/// A token is Unix microseconds or a little more: 56 bits last until the year 4253.
+pub(crate) const TOKEN_BITS: u32 = 56;
+
+const ENQUEUED: usize = 6;
+const LIMITS: usize = 9;
+const RARE: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct Message {
+    body: Box<[u8]>,
+    previous: u32,
+    next: u32,
+    pub attempts: u32,
+    pub hash: u32,
+    /// Token in the lowest 56 bits, then state (4 bits), then priority (4 bits).
+    token_state: u64,
+    /// Instant of the schedule in the lowest 48 bits, then the id's length (10 bits), then flags.
+    due_shape: u64,
+}
+
+const _: () = assert!(size_of::<Message>() == 48);
+
+const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
+const DUE_MASK: u64 = (1 << Instant::BITS) - 1;
+const STATE_SHIFT: u32 = TOKEN_BITS;
+const PRIORITY_SHIFT: u32 = TOKEN_BITS + 4;
+const LENGTH_SHIFT: u32 = Instant::BITS;
+const LENGTH_MASK: u64 = (1 << 10) - 1;
+const UUID: u64 = 1 << 58;
+const OWN_ENQUEUED: u64 = 1 << 59;
+const OWN_LIMITS: u64 = 1 << 60;
+const HAS_RARE: u64 = 1 << 61;
+
+const READY: u64 = 0;
+const DELAYED: u64 = 1;
+const LOCKED: u64 = 2;
+const DONE: u64 = 3;
+const FAILED: u64 = 4;
+const NO_ATTEMPTS_LEFT: u64 = 5;
+const LAST_LOCK_EXPIRED: u64 = 6;
+
+impl Message {
+    /// A message that was not delivered yet.
+    #[inline]
+    pub fn new(
+        key: Key<'_>,
+        hash: u32,
+        payload: &[u8],
+        limits: Limits,
+        priority: Priority,
+        enqueued: Instant,
+    ) -> Self {
+        let id = key.stored();
+        let mut shape = (id.len() as u64) << LENGTH_SHIFT;
+        if key.is_uuid() {
+            shape |= UUID;
+        }
+        if !key.is_uuid() || uuid_millis(id) != enqueued.millis() {
+            shape |= OWN_ENQUEUED;
+        }
+        if limits != Limits::default() {
+            shape |= OWN_LIMITS;
+        }
+        Self {
+            body: build(shape, id, payload, limits, enqueued, NIL),
+            previous: NIL,
+            next: NIL,
+            attempts: 0,
+            hash,
+            token_state: u64::from(priority.level()) << PRIORITY_SHIFT,
+            due_shape: shape,
+        }
+    }
+
+    #[inline]
+    pub fn state(&self) -> State {
+        let token = self.token_state & TOKEN_MASK;
+        let due = Instant::from_millis(self.due_shape & DUE_MASK);
+        let open = (token != 0).then_some(Token::new(token));
+        match self.token_state >> STATE_SHIFT & 0xF {
+            READY => State::Ready { token: open },
+            DELAYED => State::Delayed { due },
+            LOCKED => State::Locked { until: due, token: Token::new(token) },
+            DONE => State::Done { until: due },
+            FAILED => State::Dead { token: open, cause: Cause::Failed },
+            NO_ATTEMPTS_LEFT => State::Dead { token: open, cause: Cause::NoAttemptsLeft },
+            _ => State::Dead { token: open, cause: Cause::LastLockExpired },
+        }
+    }
+
+    #[inline]
+    pub fn set_state(&mut self, state: State) {
+        let value = |token: Option<Token>| token.map_or(0, Token::value) & TOKEN_MASK;
+        let (code, due, token) = match state {
+            State::Ready { token } => (READY, 0, value(token)),
+            State::Delayed { due } => (DELAYED, due.millis(), 0),
+            State::Locked { until, token } => (LOCKED, until.millis(), value(Some(token))),
+            State::Done { until } => (DONE, until.millis(), 0),
+            State::Dead { token, cause: Cause::Failed } => (FAILED, 0, value(token)),
+            State::Dead { token, cause: Cause::NoAttemptsLeft } => {
+                (NO_ATTEMPTS_LEFT, 0, value(token))
+            }
+            State::Dead { token, cause: Cause::LastLockExpired } => {
+                (LAST_LOCK_EXPIRED, 0, value(token))
+            }
+        };
+        let priority = self.token_state >> PRIORITY_SHIFT << PRIORITY_SHIFT;
+        self.token_state = priority | code << STATE_SHIFT | token;
+        self.due_shape = self.due_shape & !DUE_MASK | due;
+    }
+
+    /// The instant at which time alone moves the message on; zero if none.
+    #[inline]
+    pub fn due(&self) -> Instant {
+        Instant::from_millis(self.due_shape & DUE_MASK)
+    }
+
+    /// The newest delivery's token, while a verdict on it is still open.
+    #[inline]
+    pub fn open_token(&self) -> Option<Token> {
+        let token = self.token_state & TOKEN_MASK;
+        (token != 0).then_some(Token::new(token))
+    }
+
+    #[inline]
+    pub fn priority(&self) -> Priority {
+        let level = (self.token_state >> PRIORITY_SHIFT) as u8;
+        Priority::new(level).unwrap_or_default()
+    }
+
+    #[inline]
+    fn id_at(&self) -> usize {
+        let mut at = 0;
+        if self.due_shape & OWN_ENQUEUED != 0 {
+            at += ENQUEUED;
+        }
+        if self.due_shape & OWN_LIMITS != 0 {
+            at += LIMITS;
+        }
+        if self.due_shape & HAS_RARE != 0 {
+            at += RARE;
+        }
+        at
+    }
+
+    #[inline]
+    fn id_length(&self) -> usize {
+        (self.due_shape >> LENGTH_SHIFT & LENGTH_MASK) as usize
+    }
+
+    /// The id's bytes as stored, and whether they are a UUID's.
+    #[inline]
+    fn stored_id(&self) -> &[u8] {
+        let at = self.id_at();
+        &self.body[at..at + self.id_length()]
+    }
+
+    #[inline]
+    pub fn has_key(&self, key: &Key<'_>) -> bool {
+        (self.due_shape & UUID != 0) == key.is_uuid() && self.stored_id() == key.stored()
+    }
+
+    #[inline]
+    pub fn key(&self) -> Key<'_> {
+        let id = self.stored_id();
+        match <[u8; 16]>::try_from(id) {
+            Ok(bytes) if self.due_shape & UUID != 0 => Key::Uuid(bytes),
+            _ => Key::Bytes(id),
+        }
+    }
+
+    #[inline]
+    pub fn id(&self) -> IdText<'_> {
+        IdText::new(self.key())
+    }
+
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.body[self.id_at() + self.id_length()..]
+    }
+
+    #[inline]
+    pub fn enqueued(&self) -> Instant {
+        let bytes = if self.due_shape & OWN_ENQUEUED != 0 { &*self.body } else { self.stored_id() };
+        Instant::from_millis(uuid_millis(bytes))
+    }
+
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        if self.due_shape & OWN_LIMITS == 0 {
+            return Limits::default();
+        }
+        let at = if self.due_shape & OWN_ENQUEUED != 0 { ENQUEUED } else { 0 };
+        let mut lock = [0; 8];
+        lock[..5].copy_from_slice(&self.body[at + 4..at + 9]);
+        let mut attempts = [0; 4];
+        attempts.copy_from_slice(&self.body[at..at + 4]);
+        Limits {
+            attempts: u32::from_le_bytes(attempts),
+            lock: Span::from_millis(u64::from_le_bytes(lock)),
+        }
+    }
+
+    /// Whether the message has had all deliveries it may have.
+    #[inline]
+    pub fn is_out_of_attempts(&self) -> bool {
+        let limit = self.limits().attempts;
+        limit != 0 && self.attempts >= limit
+    }
+
+    /// The slot of the message's rare part.
+    #[inline]
+    pub fn rare(&self) -> Option<u32> {
+        if self.due_shape & HAS_RARE == 0 {
+            return None;
+        }
+        let end = self.id_at();
+        let mut slot = [0; RARE];
+        slot.copy_from_slice(&self.body[end - RARE..end]);
+        Some(u32::from_le_bytes(slot))
+    }
+
+    pub fn set_rare(&mut self, rare: Option<u32>) {
+        let shape = match rare {
+            Some(_) => self.due_shape | HAS_RARE,
+            None => self.due_shape & !HAS_RARE,
+        };
+        let (limits, enqueued) = (self.limits(), self.enqueued());
+        let slot = rare.unwrap_or(NIL);
+        self.body = build(shape, self.stored_id(), self.payload(), limits, enqueued, slot);
+        self.due_shape = shape;
+    }
+
+    /// Gives the message new content; id, attempts, rare part and place stay.
+    pub fn set_content(
+        &mut self,
+        payload: &[u8],
+        limits: Limits,
+        priority: Priority,
+        enqueued: Instant,
+    ) {
+        let mut fresh = Self::new(self.key(), self.hash, payload, limits, priority, enqueued);
+        if let Some(rare) = self.rare() {
+            fresh.set_rare(Some(rare));
+        }
+        self.body = fresh.body;
+        self.due_shape = self.due_shape & DUE_MASK | fresh.due_shape;
+        let kept = self.token_state & !(0xF << PRIORITY_SHIFT);
+        self.token_state = kept | u64::from(priority.level()) << PRIORITY_SHIFT;
+    }
+
+    /// Bytes of the allocation.
+    #[inline]
+    pub fn body_len(&self) -> usize {
+        self.body.len()
+    }
+}
+
+fn build(
+    shape: u64,
+    id: &[u8],
+    payload: &[u8],
+    limits: Limits,
+    enqueued: Instant,
+    rare: u32,
+) -> Box<[u8]> {
+    let extra = ENQUEUED + LIMITS + RARE;
+    let mut length = id.len() + payload.len();
+    if shape & (OWN_ENQUEUED | OWN_LIMITS | HAS_RARE) != 0 {
+        length += extra;
+        for (flag, size) in [(OWN_ENQUEUED, ENQUEUED), (OWN_LIMITS, LIMITS), (HAS_RARE, RARE)] {
+            if shape & flag == 0 {
+                length -= size;
+            }
+        }
+    }
+    // The exact capacity, so that turning it into a box does not copy.
+    let mut body = Vec::with_capacity(length);
+    if shape & OWN_ENQUEUED != 0 {
+        body.extend_from_slice(&enqueued.millis().to_be_bytes()[2..]);
+    }
+    if shape & OWN_LIMITS != 0 {
+        body.extend_from_slice(&limits.attempts.to_le_bytes());
+        body.extend_from_slice(&limits.lock.millis().to_le_bytes()[..5]);
+    }
+    if shape & HAS_RARE != 0 {
+        body.extend_from_slice(&rare.to_le_bytes());
+    }
+    body.extend_from_slice(id);
+    body.extend_from_slice(payload);
+    body.into_boxed_slice()
+}
+
+impl Entry for Message {
+    fn vacant(next: u32) -> Self {
+        Self {
+            body: Box::default(),
+            previous: NIL,
+            next,
+            attempts: 0,
+            hash: 0,
+            token_state: 0,
+            due_shape: 0,
+        }
+    }
+
+    fn next_vacant(&self) -> u32 {
+        self.next
+    }
+}
+
+impl Links for Slab<Message> {
+    #[inline]
+    fn previous(&self, entry: u32) -> u32 {
+        self.get(entry).previous
+    }
+    #[inline]
+    fn next(&self, entry: u32) -> u32 {
+        self.get(entry).next
+    }
+    #[inline]
+    fn set_previous(&mut self, entry: u32, to: u32) {
+        self.get_mut(entry).previous = to;
+    }
+    #[inline]
+    fn set_next(&mut self, entry: u32, to: u32) {
+        self.get_mut(entry).next = to;
+    }
+    #[inline]
+    fn due(&self, entry: u32) -> Instant {
+        self.get(entry).due()
+    }
+}

@@ -1,0 +1,397 @@
+//! The queue itself: where its messages lie, and the few moves that every rule is made of.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+
+use crate::copies::{Copy, RareEntry};
+use crate::effects::{Content, Frame};
+use crate::enqueue::Start;
+use crate::eoq::Eoq;
+use crate::id::Key;
+use crate::index::Index;
+use crate::link::List;
+use crate::message::{Cause, Message, State};
+use crate::slab::Slab;
+use crate::types::{Instant, Priority, Token};
+use crate::wheel::Wheel;
+
+/// One queue.
+///
+/// Every message is in the slab and in exactly one list: the ready list of its priority, the
+/// schedule, or the dead letters. The index of live messages and that of dead letters name the
+/// slots by id.
+#[derive(Debug)]
+pub struct Queue {
+    pub(crate) messages: Slab<Message>,
+    pub(crate) rares: Slab<RareEntry>,
+    live: Index,
+    letters: Index,
+    pub(crate) ready: [List; Priority::LEVELS],
+    /// Bit n is set when the ready list of priority n has any.
+    pub(crate) ready_levels: u16,
+    pub(crate) wheel: Wheel,
+    pub(crate) dead: List,
+    pub(crate) counts: Counts,
+    pub(crate) totals: Totals,
+    pub(crate) last_token: u64,
+    pub(crate) frame: Frame,
+    pub(crate) paused: bool,
+    /// A hint of the primary: neither replicated nor kept.
+    pub(crate) eoq: Eoq,
+    hasher: FixedState,
+    pub(crate) body_bytes: usize,
+    pub(crate) rare_bytes: usize,
+}
+
+/// How many messages stand where, as the last step left them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub ready: usize,
+    pub delayed: usize,
+    pub locked: usize,
+    pub locked_with_copy: usize,
+    pub done: usize,
+    pub done_with_copy: usize,
+    pub dead: usize,
+}
+
+/// What a queue has seen since it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Messages accepted: added, or requeued as a waiting copy.
+    pub enqueued: u64,
+    /// Deliveries.
+    pub delivered: u64,
+    /// Deliveries ended with success.
+    pub done: u64,
+    /// Deliveries ended with a retry that was granted.
+    pub retried: u64,
+    /// Messages that became dead.
+    pub dead: u64,
+    /// Locks that ran out before a verdict.
+    pub expired_locks: u64,
+}
+
+impl Queue {
+    /// An empty queue. `seed` makes the index's hash hard to aim at; it changes nothing else.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            messages: Slab::default(),
+            rares: Slab::default(),
+            live: Index::default(),
+            letters: Index::default(),
+            ready: [List::default(); Priority::LEVELS],
+            ready_levels: 0,
+            wheel: Wheel::default(),
+            dead: List::default(),
+            counts: Counts::default(),
+            totals: Totals::default(),
+            last_token: 0,
+            frame: Frame::default(),
+            paused: false,
+            eoq: Eoq::default(),
+            hasher: FixedState::with_seed(seed),
+            body_bytes: 0,
+            rare_bytes: 0,
+        }
+    }
+
+    /// Messages of every status together.
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Whether the queue holds no message.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Messages that a consumer would get now, those that time has not been let move on aside.
+    #[inline]
+    pub fn ready_len(&self) -> usize {
+        self.counts.ready
+    }
+
+    /// When time has to act next, at the earliest; the epoch when it should already.
+    #[inline]
+    pub fn next_due(&self) -> Option<Instant> {
+        self.wheel.next()
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, key: &Key<'_>) -> u32 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(key.stored());
+        let hash = hasher.finish();
+        (hash >> 32) as u32 ^ hash as u32
+    }
+
+    #[inline]
+    pub(crate) fn find_live(&self, hash: u32, key: &Key<'_>) -> Option<u32> {
+        self.live.find(hash, |slot| {
+            let message = self.messages.get(slot);
+            message.hash == hash && message.has_key(key)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn find_letter(&self, hash: u32, key: &Key<'_>) -> Option<u32> {
+        if self.counts.dead == 0 {
+            return None;
+        }
+        self.letters.find(hash, |slot| {
+            let message = self.messages.get(slot);
+            message.hash == hash && message.has_key(key)
+        })
+    }
+
+    /// The next delivery's token: `max(last token + 1, now in µs)`.
+    #[inline]
+    pub(crate) fn next_token(&self) -> Token {
+        Token::new((self.last_token + 1).max(self.frame.now_us))
+    }
+
+    /// The slot that a consumer gets next.
+    #[inline]
+    pub(crate) fn next_ready(&self) -> Option<u32> {
+        self.ready.get(self.ready_levels.trailing_zeros() as usize)?.head()
+    }
+
+    /// Adds a message whose id is free; due at `due` if that is still to come.
+    #[inline]
+    pub(crate) fn add(&mut self, key: Key<'_>, hash: u32, content: &Content<'_>, due: Instant) {
+        let message = Message::new(
+            key,
+            hash,
+            content.payload,
+            content.limits,
+            content.priority,
+            content.enqueued,
+        );
+        let slot = self.hold(message);
+        self.list_live(slot);
+        self.totals.enqueued += 1;
+        self.wait_until(slot, due);
+    }
+
+    /// Gives a message a slot; it is in no list and no index yet.
+    #[inline]
+    pub(crate) fn hold(&mut self, message: Message) -> u32 {
+        self.body_bytes += allocated(message.body_len());
+        self.messages.insert(message)
+    }
+
+    /// Names a message in the index of live ones.
+    #[inline]
+    pub(crate) fn list_live(&mut self, slot: u32) {
+        let messages = &self.messages;
+        let hash = messages.get(slot).hash;
+        self.live.insert(hash, slot, |slot| messages.get(slot).hash);
+    }
+
+    #[inline]
+    fn unlist_live(&mut self, slot: u32) {
+        let messages = &self.messages;
+        let hash = messages.get(slot).hash;
+        self.live.remove(hash, slot, |slot| messages.get(slot).hash);
+    }
+
+    /// Makes an unlinked message ready, or lets it wait for `due`.
+    #[inline]
+    pub(crate) fn wait_until(&mut self, slot: u32, due: Instant) {
+        let state = if due > self.frame.instant() {
+            State::Delayed { due }
+        } else {
+            State::Ready { token: None }
+        };
+        self.link(slot, state);
+    }
+
+    /// Puts an unlinked message into the list its new state belongs to, behind the others.
+    #[inline]
+    pub(crate) fn link(&mut self, slot: u32, state: State) {
+        self.messages.get_mut(slot).set_state(state);
+        match state {
+            State::Ready { .. } => {
+                let level = self.messages.get(slot).priority().level() as usize;
+                self.ready_levels |= 1 << level;
+                self.ready[level].push_back(&mut self.messages, slot);
+            }
+            State::Dead { .. } => self.dead.push_back(&mut self.messages, slot),
+            State::Delayed { due: at } | State::Locked { until: at, .. } | State::Done { until: at } => {
+                self.wheel.insert(&mut self.messages, slot, at);
+            }
+        }
+        *self.count_of(slot, state) += 1;
+    }
+
+    /// Puts an unlinked message in front of the others of its priority.
+    pub(crate) fn link_in_front(&mut self, slot: u32) {
+        let state = State::Ready { token: None };
+        let message = self.messages.get_mut(slot);
+        message.set_state(state);
+        let level = message.priority().level() as usize;
+        self.ready_levels |= 1 << level;
+        self.ready[level].push_front(&mut self.messages, slot);
+        *self.count_of(slot, state) += 1;
+    }
+
+    /// Takes a message out of its list and its count.
+    #[inline]
+    pub(crate) fn unlink(&mut self, slot: u32) -> State {
+        let message = self.messages.get(slot);
+        let state = message.state();
+        match state {
+            State::Ready { .. } => {
+                let level = message.priority().level() as usize;
+                self.ready[level].unlink(&mut self.messages, slot);
+                if self.ready[level].is_empty() {
+                    self.ready_levels &= !(1 << level);
+                }
+            }
+            State::Dead { .. } => self.dead.unlink(&mut self.messages, slot),
+            State::Delayed { due: at } | State::Locked { until: at, .. } | State::Done { until: at } => {
+                self.wheel.remove(&mut self.messages, slot, at);
+            }
+        }
+        *self.count_of(slot, state) -= 1;
+        state
+    }
+
+    #[inline]
+    fn count_of(&mut self, slot: u32, state: State) -> &mut usize {
+        match state {
+            State::Ready { .. } => &mut self.counts.ready,
+            State::Delayed { .. } => &mut self.counts.delayed,
+            State::Locked { .. } if self.has_copy(slot) => &mut self.counts.locked_with_copy,
+            State::Locked { .. } => &mut self.counts.locked,
+            State::Done { .. } if self.has_copy(slot) => &mut self.counts.done_with_copy,
+            State::Done { .. } => &mut self.counts.done,
+            State::Dead { .. } => &mut self.counts.dead,
+        }
+    }
+
+    /// Removes an unlinked live message; its id is free.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: u32) {
+        self.unlist_live(slot);
+        self.free(slot);
+    }
+
+    /// Removes a dead letter.
+    pub(crate) fn remove_letter(&mut self, slot: u32) {
+        self.unlink(slot);
+        self.unlist_letter(slot);
+        self.free(slot);
+    }
+
+    fn unlist_letter(&mut self, slot: u32) {
+        let messages = &self.messages;
+        let hash = messages.get(slot).hash;
+        self.letters.remove(hash, slot, |slot| messages.get(slot).hash);
+    }
+
+    #[inline]
+    fn free(&mut self, slot: u32) {
+        self.drop_rare(slot);
+        let message = self.messages.remove(slot);
+        self.body_bytes -= allocated(message.body_len());
+    }
+
+    /// Runs `change`, which may replace the message's allocation.
+    pub(crate) fn change_body(&mut self, slot: u32, change: impl FnOnce(&mut Message)) {
+        let message = self.messages.get_mut(slot);
+        self.body_bytes -= allocated(message.body_len());
+        change(message);
+        self.body_bytes += allocated(message.body_len());
+    }
+
+    /// Makes an unlinked message run with the content of its waiting copy. A delay of the copy
+    /// counts from `ended`, the end of the run or window it waited for.
+    pub(crate) fn promote(&mut self, slot: u32, copy: &Copy, ended: Instant) {
+        self.change_body(slot, |message| {
+            message.set_content(&copy.payload, copy.limits, copy.priority, copy.enqueued);
+            message.attempts = 0;
+        });
+        self.wait_until(slot, copy.start.due(ended));
+    }
+
+    /// Makes an unlinked live message a dead letter, in place of an older one of the same id. A
+    /// waiting copy becomes a new message; its delay counts from `ended`.
+    pub(crate) fn bury(
+        &mut self,
+        slot: u32,
+        cause: Cause,
+        token: Option<Token>,
+        reason: Option<&[u8]>,
+        ended: Instant,
+    ) {
+        let copy = self.take_copy(slot);
+        let message = self.messages.get(slot);
+        let hash = message.hash;
+        let id = copy.is_some().then(|| message.id().bytes().to_vec());
+        if let Some(older) = self.find_letter(hash, &message.key()) {
+            self.remove_letter(older);
+        }
+        self.unlist_live(slot);
+        self.bury_loaded(slot, State::Dead { token, cause }, reason);
+        self.totals.dead += 1;
+        if let (Some(copy), Some(id)) = (copy, id) {
+            let due = copy.start.due(ended);
+            self.add(Key::of(&id), hash, &Content::of(&copy), due);
+            // It was counted when it was requeued.
+            self.totals.enqueued -= 1;
+        }
+    }
+
+    /// Lists an unlinked message that is in no index as a dead letter.
+    pub(crate) fn bury_loaded(&mut self, slot: u32, state: State, reason: Option<&[u8]>) {
+        self.set_reason(slot, reason);
+        let messages = &self.messages;
+        let hash = messages.get(slot).hash;
+        self.letters.insert(hash, slot, |slot| messages.get(slot).hash);
+        self.link(slot, state);
+    }
+
+    /// Makes a dead letter whose lock ran out a live message again, its lock over, so that its
+    /// consumer's verdict counts. No live message has the id.
+    pub(crate) fn revive(&mut self, slot: u32, token: Token) {
+        self.unlink(slot);
+        self.unlist_letter(slot);
+        self.list_live(slot);
+        self.link(slot, State::Locked { until: self.frame.instant(), token });
+    }
+
+    /// Bytes in memory: slots, indexes, schedule, and what the messages hold.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.messages.allocated() * size_of::<Message>()
+            + self.rares.allocated() * size_of::<RareEntry>()
+            + self.live.bytes()
+            + self.letters.bytes()
+            + self.wheel.bytes()
+            + self.body_bytes
+            + self.rare_bytes
+    }
+}
+
+impl Start {
+    /// When a message that starts so is due, its time counted from `from`; zero if at once.
+    #[inline]
+    pub(crate) fn due(self, from: Instant) -> Instant {
+        match self {
+            Self::Default => Instant::ZERO,
+            Self::After(span) => from.after(span),
+            Self::At(instant) => instant,
+        }
+    }
+}
+
+/// Bytes an allocator takes for `length`: jemalloc's classes of 16 bytes up to 128, then four to
+/// each doubling.
+#[inline]
+fn allocated(length: usize) -> usize {
+    let step = if length <= 128 { 16 } else { length.next_power_of_two() / 8 };
+    length.next_multiple_of(step)
+}

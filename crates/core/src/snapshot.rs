@@ -1,0 +1,311 @@
+//! The binary form of a whole queue, in chunks (docs/format.md): for the server's dump, the
+//! rewritten append-only file, and the digest that tells whether two queues are the same.
+
+use crate::codec::{put_bytes, put_number, Damaged, Reader};
+use crate::copies::Copy;
+use crate::effects::{
+    put_key, put_start, read_instant, read_key, read_start, read_token, Content, Frame, MAX_TOKEN,
+};
+use crate::message::{Cause, Message, State};
+use crate::queue::{Queue, Totals};
+use crate::types::Token;
+
+/// Version of the form; the data type's encoding version in the server's dump.
+pub const SNAPSHOT_VERSION: u8 = 1;
+
+/// First byte of every chunk; effects begin with another.
+pub(crate) const SNAPSHOT_MARK: u8 = b'S';
+
+const HEADER: u8 = 1;
+const MESSAGES: u8 = 2;
+
+/// A chunk is closed when it has grown this long.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+const READY: u8 = 0;
+const DELAYED: u8 = 1;
+const LOCKED: u8 = 2;
+const DONE: u8 = 3;
+const FAILED: u8 = 4;
+const NO_ATTEMPTS_LEFT: u8 = 5;
+const LAST_LOCK_EXPIRED: u8 = 6;
+
+const HAS_COPY: u8 = 1;
+const HAS_REASON: u8 = 2;
+
+const PAUSED: u8 = 1;
+
+impl Queue {
+    /// Writes the queue as chunks, each to `sink`. Equal queues give equal chunks.
+    pub fn snapshot(&self, sink: impl FnMut(&[u8])) {
+        self.write_chunks(&self.frame, sink);
+    }
+
+    /// What must be the same on a primary, its replicas and after every reload.
+    pub fn digest(&self, sink: impl FnMut(&[u8])) {
+        self.write_chunks(&Frame::default(), sink);
+    }
+
+    fn write_chunks(&self, frame: &Frame, mut sink: impl FnMut(&[u8])) {
+        let mut out = vec![SNAPSHOT_MARK, SNAPSHOT_VERSION, HEADER];
+        out.extend_from_slice(&frame.bytes());
+        put_number(&mut out, self.last_token);
+        let totals = &self.totals;
+        for total in [
+            totals.enqueued,
+            totals.delivered,
+            totals.done,
+            totals.retried,
+            totals.dead,
+            totals.expired_locks,
+        ] {
+            put_number(&mut out, total);
+        }
+        out.push(if self.paused { PAUSED } else { 0 });
+        put_number(&mut out, self.len() as u64);
+        sink(&out);
+        out.clear();
+        self.for_each_in_order(|slot| {
+            if out.is_empty() {
+                out.extend_from_slice(&[SNAPSHOT_MARK, SNAPSHOT_VERSION, MESSAGES]);
+            }
+            self.write_message(slot, &mut out);
+            if out.len() >= CHUNK_BYTES {
+                sink(&out);
+                out.clear();
+            }
+        });
+        if !out.is_empty() {
+            sink(&out);
+        }
+    }
+
+    /// Visits every message: the ready ones in their order, then the schedule by due time, then
+    /// the dead letters from the oldest on.
+    fn for_each_in_order(&self, mut visit: impl FnMut(u32)) {
+        for list in &self.ready {
+            list.iter(&self.messages).for_each(&mut visit);
+        }
+        // A list of the schedule holds mixed due times, and while one is being dealt out several
+        // lists hold the same. Equal due times stay in the order they were put in.
+        let mut batch: Vec<u32> = Vec::new();
+        let mut flush = |batch: &mut Vec<u32>| {
+            batch.sort_by_key(|slot| self.messages.get(*slot).due());
+            batch.drain(..).for_each(&mut visit);
+        };
+        for (_, list) in self.wheel.lists() {
+            batch.extend(list.iter(&self.messages));
+            if !self.wheel.is_draining() {
+                flush(&mut batch);
+            }
+        }
+        flush(&mut batch);
+        self.dead.iter(&self.messages).for_each(&mut visit);
+    }
+
+    fn write_message(&self, slot: u32, out: &mut Vec<u8>) {
+        let message = self.messages.get(slot);
+        let state = message.state();
+        out.push(match state {
+            State::Ready { .. } => READY,
+            State::Delayed { .. } => DELAYED,
+            State::Locked { .. } => LOCKED,
+            State::Done { .. } => DONE,
+            State::Dead { cause: Cause::Failed, .. } => FAILED,
+            State::Dead { cause: Cause::NoAttemptsLeft, .. } => NO_ATTEMPTS_LEFT,
+            State::Dead { cause: Cause::LastLockExpired, .. } => LAST_LOCK_EXPIRED,
+        });
+        put_key(out, &message.key());
+        Content {
+            payload: message.payload(),
+            limits: message.limits(),
+            priority: message.priority(),
+            enqueued: message.enqueued(),
+        }
+        .write(out);
+        put_number(out, u64::from(message.attempts));
+        let value = |token: Option<Token>| token.map_or(0, Token::value);
+        match state {
+            State::Ready { token } | State::Dead { token, .. } => put_number(out, value(token)),
+            State::Delayed { due: at } | State::Done { until: at } => put_number(out, at.millis()),
+            State::Locked { until, token } => {
+                put_number(out, until.millis());
+                put_number(out, token.value());
+            }
+        }
+        let (copy, reason) = (self.copy(slot), self.reason(slot));
+        let has_copy = if copy.is_some() { HAS_COPY } else { 0 };
+        out.push(has_copy | if reason.is_some() { HAS_REASON } else { 0 });
+        if let Some(copy) = copy {
+            Content::of(copy).write(out);
+            put_start(out, copy.start);
+        }
+        if let Some(reason) = reason {
+            put_bytes(out, reason);
+        }
+    }
+
+    /// Takes in one chunk behind those before. Returns the number of messages the header names.
+    pub(crate) fn read_chunk(&mut self, chunk: &[u8]) -> Result<Option<u64>, Damaged> {
+        let mut reader = Reader::new(chunk);
+        if reader.byte()? != SNAPSHOT_MARK {
+            return Err(Damaged("not a chunk of a snapshot"));
+        }
+        if reader.byte()? != SNAPSHOT_VERSION {
+            return Err(Damaged("a snapshot of an unknown version"));
+        }
+        match reader.byte()? {
+            HEADER => {
+                let expected = self.read_totals(&mut reader)?;
+                if !reader.is_empty() {
+                    return Err(Damaged("bytes behind the header"));
+                }
+                Ok(Some(expected))
+            }
+            MESSAGES => {
+                while !reader.is_empty() {
+                    self.read_message(&mut reader)?;
+                }
+                Ok(None)
+            }
+            _ => Err(Damaged("an unknown chunk")),
+        }
+    }
+
+    fn read_totals(&mut self, reader: &mut Reader<'_>) -> Result<u64, Damaged> {
+        if !self.is_empty() {
+            return Err(Damaged("a header behind messages"));
+        }
+        let frame = Frame::read(reader)?;
+        let last_token = reader.number_to(MAX_TOKEN)?;
+        // Half the range, so that counting on cannot overflow.
+        let mut total = || reader.number_to(u64::MAX / 2);
+        let totals = Totals {
+            enqueued: total()?,
+            delivered: total()?,
+            done: total()?,
+            retried: total()?,
+            dead: total()?,
+            expired_locks: total()?,
+        };
+        let paused = match reader.byte()? {
+            0 => false,
+            PAUSED => true,
+            _ => return Err(Damaged("unknown flags")),
+        };
+        let expected = reader.number()?;
+        (self.frame, self.last_token, self.totals, self.paused) =
+            (frame, last_token, totals, paused);
+        self.keep_up();
+        Ok(expected)
+    }
+
+    fn read_message(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
+        let tag = reader.byte()?;
+        let key = read_key(reader)?;
+        let content = Content::read(reader)?;
+        let attempts = reader.number_to(u64::from(u32::MAX))? as u32;
+        let open = |reader: &mut Reader<'_>| -> Result<Option<Token>, Damaged> {
+            let token = read_token(reader)?;
+            Ok((token.value() != 0).then_some(token))
+        };
+        let state = match tag {
+            READY => State::Ready { token: open(reader)? },
+            DELAYED => State::Delayed { due: read_instant(reader)? },
+            LOCKED => {
+                let until = read_instant(reader)?;
+                let token = open(reader)?.ok_or(Damaged("a lock without a token"))?;
+                State::Locked { until, token }
+            }
+            DONE => State::Done { until: read_instant(reader)? },
+            FAILED => State::Dead { token: open(reader)?, cause: Cause::Failed },
+            NO_ATTEMPTS_LEFT => State::Dead { token: open(reader)?, cause: Cause::NoAttemptsLeft },
+            LAST_LOCK_EXPIRED => {
+                State::Dead { token: open(reader)?, cause: Cause::LastLockExpired }
+            }
+            _ => return Err(Damaged("an unknown state")),
+        };
+        let rare = reader.byte()?;
+        if rare & !(HAS_COPY | HAS_REASON) != 0 {
+            return Err(Damaged("unknown flags of a message"));
+        }
+        let mut copy = None;
+        if rare & HAS_COPY != 0 {
+            let content = Content::read(reader)?;
+            copy = Some(Copy::new(&content, read_start(reader)?));
+        }
+        let reason = if rare & HAS_REASON != 0 { Some(reader.bytes()?) } else { None };
+
+        let hash = self.hash(&key);
+        let dead = matches!(state, State::Dead { .. });
+        let taken =
+            if dead { self.find_letter(hash, &key) } else { self.find_live(hash, &key) }.is_some();
+        if taken {
+            return Err(Damaged("an id that is there twice"));
+        }
+        if dead && copy.is_some() {
+            return Err(Damaged("a dead letter with a waiting copy"));
+        }
+        let Content { payload, limits, priority, enqueued } = content;
+        let mut message = Message::new(key, hash, payload, limits, priority, enqueued);
+        message.attempts = attempts;
+        let slot = self.hold(message);
+        if let Some(copy) = copy {
+            self.set_copy(slot, copy);
+        }
+        if dead {
+            self.bury_loaded(slot, state, reason);
+        } else {
+            if reason.is_some() {
+                self.set_reason(slot, reason);
+            }
+            self.list_live(slot);
+            self.link(slot, state);
+        }
+        Ok(())
+    }
+}
+
+/// Builds a queue from the chunks of [`Queue::snapshot`], whatever the bytes.
+#[derive(Debug)]
+pub struct Loader {
+    queue: Queue,
+    expected: Option<u64>,
+}
+
+impl Loader {
+    /// Nothing read yet; `seed` as in [`Queue::new`].
+    pub fn new(seed: u64) -> Self {
+        Self { queue: Queue::new(seed), expected: None }
+    }
+
+    /// Takes in the next chunk.
+    ///
+    /// # Errors
+    /// If the bytes are no such chunk; the loader is then of no more use.
+    pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Damaged> {
+        let expected = self.queue.read_chunk(chunk)?;
+        if expected.is_some() == self.expected.is_some() {
+            return Err(Damaged("not one header in front"));
+        }
+        self.expected = self.expected.or(expected);
+        Ok(())
+    }
+
+    /// How many messages are still to come; none before the header.
+    pub fn missing(&self) -> Option<u64> {
+        Some(self.expected?.saturating_sub(self.queue.len() as u64))
+    }
+
+    /// The queue.
+    ///
+    /// # Errors
+    /// If there are not as many messages as the header says.
+    pub fn finish(self) -> Result<Queue, Damaged> {
+        if self.expected == Some(self.queue.len() as u64) {
+            Ok(self.queue)
+        } else {
+            Err(Damaged("not the number of messages that the header names"))
+        }
+    }
+}
