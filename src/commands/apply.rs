@@ -1,0 +1,43 @@
+//! MQ.APPLY
+
+use super::record::{Access, Argument, Group, Kind, Record};
+use crate::error::Error;
+use crate::parse::{ArgList, Cursor};
+use crate::redis::{Args, Command, Ctx};
+
+/// The command.
+pub struct MqApply;
+
+/// Reads the effects after the queue.
+pub fn parse<'a>(args: impl ArgList<'a>) -> Result<&'a [u8], Error> {
+    Cursor::new(args, 2).value()
+}
+
+impl Command for MqApply {
+    const RECORD: &'static Record = &Record {
+        name: "mq.apply",
+        syntax: "MQ.APPLY queue effects",
+        summary: "Repeats on a replica, or from the append-only file, what the primary did to a queue.",
+        complexity: "O(n) with n the number of effects",
+        since: "0.1.0",
+        group: Group::Internal,
+        arity: 3,
+        flags: "write admin deny-script",
+        newer_flags: &["internal"],
+        key: Some(Access::Update),
+        tips: "",
+        arguments: &[Argument::QUEUE, Argument::new("effects", Kind::Text)],
+        details: "\
+Not for clients, which get an error. The other commands read the clock, make ids and choose messages; what they
+did is sent to replicas and written to the append-only file in this form, with all of that decided. It is
+applied as it is: without clock, limits and configuration.",
+    };
+
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        if !ctx.must_obey() {
+            return Err(Error::ReplicationOnly);
+        }
+        parse(args)?;
+        Err(Error::Internal)
+    }
+}

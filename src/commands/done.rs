@@ -1,0 +1,277 @@
+//! MQ.DONE
+
+use std::num::NonZeroU64;
+
+use super::record::{Access, Argument, Group, Kind, Record};
+use crate::error::Error;
+use crate::parse::{is, once, ArgList, Cursor};
+use crate::redis::{Args, Command, Ctx};
+
+/// The command.
+pub struct MqDone;
+
+/// How a consumer ends a delivery.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Done<'a> {
+    /// The message.
+    pub id: &'a [u8],
+    /// The delivery.
+    pub token: u64,
+    /// What became of it.
+    pub verdict: Verdict<'a>,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// The work is done; with a backoff the id stays taken that long.
+    Success(Option<Backoff>),
+    /// The work is to be tried again, after the backoff.
+    Retry(Option<Backoff>),
+    /// The work can never be done, and why.
+    Error(Option<&'a [u8]>),
+    /// The work was not begun.
+    Release,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backoff {
+    /// So many milliseconds.
+    Ms(NonZeroU64),
+    /// Longer with each attempt.
+    Exponential,
+}
+
+/// The longest reason of a dead letter, in bytes.
+pub const MAX_REASON_LEN: usize = 1024;
+
+impl<'a> Done<'a> {
+    /// Reads the arguments after the queue.
+    pub fn parse(args: impl ArgList<'a>) -> Result<Done<'a>, Error> {
+        #[derive(Clone, Copy)]
+        enum Word {
+            Success,
+            Retry,
+            Error,
+            Release,
+        }
+
+        let mut args = Cursor::new(args, 2);
+        let (id, token) = (args.id()?, args.token()?);
+        let (mut verdict, mut backoff, mut reason) = (None, None, None);
+        while let Some(option) = args.word() {
+            if is(option, "SUCCESS") {
+                once(&mut verdict, Word::Success)?;
+            } else if is(option, "RETRY") {
+                once(&mut verdict, Word::Retry)?;
+            } else if is(option, "ERROR") {
+                once(&mut verdict, Word::Error)?;
+            } else if is(option, "RELEASE") {
+                once(&mut verdict, Word::Release)?;
+            } else if is(option, "BACKOFF") {
+                once(&mut backoff, Backoff::parse(&mut args)?)?;
+            } else if is(option, "REASON") {
+                once(&mut reason, args.bytes("REASON", 0, MAX_REASON_LEN)?)?;
+            } else {
+                return Err(Error::Syntax);
+            }
+        }
+        let verdict = match (verdict.unwrap_or(Word::Success), backoff, reason) {
+            (Word::Success, backoff, None) => Verdict::Success(backoff.flatten()),
+            (Word::Retry, backoff, None) => Verdict::Retry(backoff.flatten()),
+            (Word::Error, None, reason) => Verdict::Error(reason),
+            (Word::Release, None, None) => Verdict::Release,
+            _ => return Err(Error::Syntax),
+        };
+        Ok(Done { id, token, verdict })
+    }
+}
+
+impl Backoff {
+    /// `EXP` or a duration, of which 0 is none.
+    fn parse<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Option<Backoff>, Error> {
+        if args.keyword("EXP") {
+            return Ok(Some(Backoff::Exponential));
+        }
+        Ok(NonZeroU64::new(args.duration("BACKOFF", 0)?).map(Backoff::Ms))
+    }
+}
+
+impl Command for MqDone {
+    const RECORD: &'static Record = &Record {
+        name: "mq.done",
+        syntax: "MQ.DONE queue id token [SUCCESS | RETRY | ERROR [REASON text] | RELEASE] \
+                 [BACKOFF ms | BACKOFF EXP]",
+        summary: "Ends a delivery and says what becomes of its message.",
+        complexity: "O(1)",
+        since: "0.1.0",
+        group: Group::Consumers,
+        arity: -4,
+        flags: "write fast",
+        newer_flags: &[],
+        key: Some(Access::Delete),
+        tips: "nondeterministic_output",
+        arguments: &[
+            Argument::QUEUE,
+            Argument::new("id", Kind::Text),
+            Argument::new("token", Kind::Integer),
+            Argument::new(
+                "verdict",
+                Kind::OneOf(&[
+                    Argument::word("success", "SUCCESS"),
+                    Argument::word("retry", "RETRY"),
+                    Argument::new(
+                        "error",
+                        Kind::Block(&[
+                            Argument::word("error", "ERROR"),
+                            Argument::new("text", Kind::Text).after("REASON").optional(),
+                        ]),
+                    ),
+                    Argument::word("release", "RELEASE"),
+                ]),
+            )
+            .optional(),
+            Argument::new(
+                "backoff",
+                Kind::OneOf(&[
+                    Argument::new("ms", Kind::Integer),
+                    Argument::word("exp", "EXP"),
+                ]),
+            )
+            .after("BACKOFF")
+            .optional(),
+        ],
+        details: "\
+Reply: what the message became.
+
+| verdict | without backoff | with `BACKOFF` |
+|---|---|---|
+| `SUCCESS` (default) | `done`: removed; or `queued` if a copy waits (its attempts from 0) | `done-with-backoff`, or `done-with-requeue` if a copy waits: the id stays taken that long |
+| `RETRY` | `queued`, behind the others of its priority | `queued-with-backoff` |
+| `ERROR` | `dead`; the `REASON`, any bytes up to 1024, is kept with it | syntax error |
+| `RELEASE` | `queued`, in front, and the attempt does not count | syntax error |
+
+`BACKOFF` is 0 to 315360000000 milliseconds, 0 being none, or `EXP`: `exp-backoff(attempt)` as in `MQ.DEQUEUE`.
+
+`RETRY` of a message that has used its `ATTEMPTS` makes it `dead`. A waiting copy survives `RETRY` and `RELEASE`;
+when its message becomes dead, however that happens, the copy is queued as a new message.
+
+If the token is not that of the message's newest delivery, or that delivery was ended already, the reply is
+the error `STALE` and nothing changes. If there is no such message it is null: repeating an `MQ.DONE` is
+harmless. A lock that expired while nobody else took the message does not matter.
+
+The command also works at `maxmemory`.",
+    };
+
+    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        Done::parse(args)?;
+        Err(Error::Internal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::tests::words;
+    use crate::parse::MAX_DURATION_MS;
+
+    /// The verdict of these options, in words that outlive the line.
+    fn verdict(options: &str) -> Result<String, Error> {
+        let line = format!("MQ.DONE q id 7 {options}");
+        Done::parse(&words(line.trim())[..]).map(|done| format!("{:?}", done.verdict))
+    }
+
+    fn ms(ms: u64) -> Option<Backoff> {
+        NonZeroU64::new(ms).map(Backoff::Ms)
+    }
+
+    #[test]
+    fn success_without_backoff_is_the_default() {
+        let args = words("MQ.DONE q SUCCESS 7");
+        assert_eq!(
+            Done::parse(&args[..]),
+            Ok(Done {
+                id: b"SUCCESS",
+                token: 7,
+                verdict: Verdict::Success(None)
+            })
+        );
+    }
+
+    #[test]
+    fn each_verdict_is_understood_in_any_case_and_order() {
+        let exp = Some(Backoff::Exponential);
+        for (options, expected) in [
+            ("success", Verdict::Success(None)),
+            ("BACKOFF 5", Verdict::Success(ms(5))),
+            ("SUCCESS BACKOFF 0", Verdict::Success(None)),
+            ("BACKOFF EXP", Verdict::Success(exp)),
+            ("backoff exp Retry", Verdict::Retry(exp)),
+            (
+                "RETRY BACKOFF 315360000000",
+                Verdict::Retry(ms(MAX_DURATION_MS)),
+            ),
+            ("RETRY", Verdict::Retry(None)),
+            ("ERROR", Verdict::Error(None)),
+            ("ERROR REASON BACKOFF", Verdict::Error(Some(b"BACKOFF"))),
+            ("REASON why ERROR", Verdict::Error(Some(b"why"))),
+            ("RELEASE", Verdict::Release),
+        ] {
+            assert_eq!(verdict(options), Ok(format!("{expected:?}")), "{options}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_a_syntax_error() {
+        for options in [
+            "SUCCESS SUCCESS",
+            "SUCCESS RETRY",
+            "ERROR RELEASE",
+            "BACKOFF 1 BACKOFF 1",
+            "BACKOFF EXP BACKOFF 1",
+            "BACKOFF 0 BACKOFF 0",
+            "ERROR BACKOFF 1",
+            "ERROR BACKOFF 0",
+            "RELEASE BACKOFF EXP",
+            "REASON why",
+            "SUCCESS REASON why",
+            "RETRY REASON why",
+            "RELEASE REASON why",
+            "ERROR REASON a REASON b",
+            "ERROR REASON",
+            "BACKOFF",
+            "FAILED",
+        ] {
+            assert_eq!(verdict(options), Err(Error::Syntax), "{options}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_lengths_out_of_range_name_their_argument() {
+        let backoff = Err(Error::OutOfRange {
+            what: "BACKOFF",
+            min: 0,
+            max: MAX_DURATION_MS,
+        });
+        assert_eq!(verdict("BACKOFF -1"), backoff);
+        assert_eq!(verdict("BACKOFF EXPO"), backoff);
+        let too_long = "x".repeat(MAX_REASON_LEN + 1);
+        assert!(verdict(&format!("ERROR REASON {}", &too_long[1..])).is_ok());
+        assert_eq!(
+            verdict(&format!("ERROR REASON {too_long}")),
+            Err(Error::Length {
+                what: "REASON",
+                min: 0,
+                max: 1024
+            })
+        );
+        let token = Error::OutOfRange {
+            what: "token",
+            min: 0,
+            max: i64::MAX as u64,
+        };
+        assert_eq!(Done::parse(&words("MQ.DONE q id -7")[..]), Err(token));
+        assert_eq!(Done::parse(&words("MQ.DONE q id RETRY")[..]), Err(token));
+    }
+}

@@ -1,0 +1,99 @@
+//! MQ.EXTEND
+
+use super::record::{Access, Argument, Group, Kind, Record};
+use crate::error::Error;
+use crate::parse::{ArgList, Cursor};
+use crate::redis::{Args, Command, Ctx};
+
+/// The command.
+pub struct MqExtend;
+
+/// How a consumer holds on to a message.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Extend<'a> {
+    /// The message.
+    pub id: &'a [u8],
+    /// The delivery.
+    pub token: u64,
+    /// The lock ends in so many milliseconds from now.
+    pub lock_ms: u64,
+}
+
+impl<'a> Extend<'a> {
+    /// Reads the arguments after the queue.
+    pub fn parse(args: impl ArgList<'a>) -> Result<Extend<'a>, Error> {
+        let mut args = Cursor::new(args, 2);
+        Ok(Extend {
+            id: args.id()?,
+            token: args.token()?,
+            lock_ms: args.duration("ms", 1)?,
+        })
+    }
+}
+
+impl Command for MqExtend {
+    const RECORD: &'static Record = &Record {
+        name: "mq.extend",
+        syntax: "MQ.EXTEND queue id token ms",
+        summary: "Sets the end of a delivery's lock anew.",
+        complexity: "O(1)",
+        since: "0.1.0",
+        group: Group::Consumers,
+        arity: 5,
+        flags: "write fast",
+        newer_flags: &[],
+        key: Some(Access::Update),
+        tips: "nondeterministic_output",
+        arguments: &[
+            Argument::QUEUE,
+            Argument::new("id", Kind::Text),
+            Argument::new("token", Kind::Integer),
+            Argument::new("ms", Kind::Integer),
+        ],
+        details: "\
+The lock ends `ms` from now, 1 to 315360000000, be that later or earlier than before. Reply: the new deadline in
+Unix milliseconds. As with `MQ.DONE` the reply is the error `STALE` if the token is not that of the message's newest
+delivery or that delivery was ended already, and null if there is no such message. A lock that expired while
+nobody else took the message is renewed.",
+    };
+
+    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        Extend::parse(args)?;
+        Err(Error::Internal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::tests::words;
+    use crate::parse::MAX_DURATION_MS;
+
+    #[test]
+    fn a_lock_lasts_at_least_a_millisecond_and_at_most_ten_years() {
+        let parse = |line| Extend::parse(&words(line)[..]).map(|extend| extend.lock_ms);
+        let error = Err(Error::OutOfRange {
+            what: "ms",
+            min: 1,
+            max: MAX_DURATION_MS,
+        });
+        assert_eq!(parse("MQ.EXTEND q id 7 1"), Ok(1));
+        assert_eq!(parse("MQ.EXTEND q id 7 315360000000"), Ok(MAX_DURATION_MS));
+        assert_eq!(parse("MQ.EXTEND q id 7 0"), error);
+        assert_eq!(parse("MQ.EXTEND q id 7 315360000001"), error);
+    }
+
+    #[test]
+    fn id_and_token_are_read_in_this_order() {
+        let args = words("MQ.EXTEND q 7 8 9");
+        assert_eq!(
+            Extend::parse(&args[..]),
+            Ok(Extend {
+                id: b"7",
+                token: 8,
+                lock_ms: 9
+            })
+        );
+        assert!(Extend::parse(&words("MQ.EXTEND q 7 id 9")[..]).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! The commands: one file each, with its record, its request and what it does.
+
+pub mod apply;
+pub mod cancel;
+pub mod dequeue;
+pub mod done;
+pub mod enqueue;
+pub mod extend;
+pub mod get;
+pub mod help;
+pub mod info;
+#[cfg(test)]
+mod page;
+pub mod record;
+pub mod status;
+
+use crate::redis::Registered;
+
+/// All commands, in the order of the documentation.
+pub const COMMANDS: &[Registered] = &[
+    Registered::of::<enqueue::MqEnqueue>(),
+    Registered::of::<cancel::MqCancel>(),
+    Registered::of::<dequeue::MqDequeue>(),
+    Registered::of::<done::MqDone>(),
+    Registered::of::<extend::MqExtend>(),
+    Registered::of::<status::MqStatus>(),
+    Registered::of::<get::MqGet>(),
+    Registered::of::<info::MqInfo>(),
+    Registered::of::<help::MqHelp>(),
+    Registered::of::<apply::MqApply>(),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::record::{Access, Kind};
+    use super::*;
+
+    #[test]
+    fn every_record_is_complete_and_says_the_same_twice() {
+        for command in COMMANDS {
+            let record = command.record;
+            let name = record.name;
+            assert!(
+                name.starts_with("mq.") && !name.contains(char::is_uppercase),
+                "{name}"
+            );
+            let syntax_name = record.syntax.split(' ').next().unwrap();
+            assert_eq!(syntax_name.to_lowercase(), name);
+            let texts = [
+                record.summary,
+                record.complexity,
+                record.since,
+                record.details,
+            ];
+            assert!(texts.iter().all(|text| !text.is_empty()), "{name}");
+            assert!(
+                record.summary.ends_with('.') && !record.summary.contains('\n'),
+                "{name}"
+            );
+            let has_key = record
+                .arguments
+                .iter()
+                .any(|arg| matches!(arg.kind, Kind::Key));
+            assert_eq!(record.key.is_some(), has_key, "{name}");
+            let writes = record.key.is_some_and(|access| access != Access::Read);
+            assert_eq!(
+                record.flags.split(' ').any(|flag| flag == "write"),
+                writes,
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_arity_fits_the_arguments() {
+        for command in COMMANDS {
+            let record = command.record;
+            let needed = 1 + record.arguments.iter().filter(|arg| !arg.optional).count();
+            let open = record
+                .arguments
+                .iter()
+                .any(|arg| arg.optional || arg.multiple);
+            let arity = if open {
+                -(needed as i32)
+            } else {
+                needed as i32
+            };
+            assert_eq!(record.arity, arity, "{}", record.name);
+            assert!(
+                record.accepts(needed) && !record.accepts(needed - 1),
+                "{}",
+                record.name
+            );
+            assert_eq!(record.accepts(needed + 1), open, "{}", record.name);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! MQ.STATUS
+
+use super::record::{Access, Argument, Group, Kind, Record};
+use crate::error::Error;
+use crate::parse::{ArgList, Cursor};
+use crate::redis::{Args, Command, Ctx};
+
+/// The command.
+pub struct MqStatus;
+
+/// Reads the one argument after the queue, the id, for the commands that have no other.
+pub fn parse_id<'a>(args: impl ArgList<'a>) -> Result<&'a [u8], Error> {
+    Cursor::new(args, 2).id()
+}
+
+impl Command for MqStatus {
+    const RECORD: &'static Record = &Record {
+        name: "mq.status",
+        syntax: "MQ.STATUS queue id",
+        summary: "Tells the status of a message.",
+        complexity: "O(1)",
+        since: "0.1.0",
+        group: Group::Inspection,
+        arity: 3,
+        flags: "readonly fast",
+        newer_flags: &[],
+        key: Some(Access::Read),
+        tips: "nondeterministic_output",
+        arguments: &[Argument::QUEUE, Argument::new("id", Kind::Text)],
+        details: "\
+Reply: the status that holds at this moment, on a replica too, or null if there is no such message. If an id
+has a live message and a dead letter, the live one's. For the list of statuses see the top of this page.",
+    };
+
+    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        parse_id(args)?;
+        Err(Error::Internal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::tests::words;
+
+    #[test]
+    fn the_id_follows_the_queue() {
+        assert_eq!(parse_id(&words("MQ.STATUS q id")[..]), Ok(&b"id"[..]));
+        let error = Err(Error::Length {
+            what: "id",
+            min: 1,
+            max: 512,
+        });
+        assert_eq!(parse_id(&words("MQ.STATUS q ")[..]), error);
+    }
+}

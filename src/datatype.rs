@@ -1,0 +1,109 @@
+//! The value that a queue's key holds, and how the server saves, copies and compares it.
+
+use std::sync::Arc;
+
+use rand::rngs::SmallRng;
+use rand::{RngCore, SeedableRng};
+use redis_mq_core::{Loader, Log, Queue, SNAPSHOT_VERSION};
+
+use crate::commands::apply;
+use crate::info::Published;
+use crate::redis::{
+    AofWriter, DigestWriter, IoError, NativeType, RdbReader, RdbWriter, TypeHandle,
+};
+
+/// The registered type.
+pub static QUEUE_TYPE: TypeHandle<StoredQueue> = TypeHandle::new();
+
+/// A queue with what the module needs beside it.
+pub struct StoredQueue {
+    /// The queue itself.
+    pub queue: Queue,
+    /// Effects of the running command; kept for its memory.
+    pub log: Log,
+    /// Where ids, seeds and jitter come from.
+    pub random: SmallRng,
+    /// The Unix milliseconds at which the module looks at the queue by itself; `u64::MAX` for never.
+    pub watched_from: u64,
+    /// The counts that `INFO mq` sums up.
+    pub published: Arc<Published>,
+}
+
+impl StoredQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        let mut random = SmallRng::from_os_rng();
+        let queue = Queue::new(random.next_u64());
+        Self::around(queue, random)
+    }
+
+    fn around(queue: Queue, random: SmallRng) -> Self {
+        let published = Published::new();
+        published.publish(&queue);
+        Self { queue, log: Log::default(), random, watched_from: u64::MAX, published }
+    }
+}
+
+impl Default for StoredQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Allocations that a message takes, for the server's choice of where to free a queue.
+const ALLOCATIONS_PER_MESSAGE: usize = 1;
+
+impl NativeType for StoredQueue {
+    const NAME: &'static std::ffi::CStr = c"mq-circle";
+    const ENCODING: i32 = SNAPSHOT_VERSION as i32;
+
+    fn load(reader: &mut RdbReader<'_>, _encoding: i32) -> Result<Self, IoError> {
+        let mut random = SmallRng::from_os_rng();
+        let mut loader = Loader::new(random.next_u64());
+        loop {
+            let chunk = reader.bytes()?;
+            if chunk.is_empty() {
+                break;
+            }
+            loader.feed(&chunk).map_err(|damaged| refuse(reader, damaged.0))?;
+        }
+        let queue = loader.finish().map_err(|damaged| refuse(reader, damaged.0))?;
+        Ok(Self::around(queue, random))
+    }
+
+    fn save(&self, writer: &mut RdbWriter<'_>) {
+        self.queue.snapshot(|chunk| writer.bytes(chunk));
+        writer.bytes(b"");
+    }
+
+    fn rewrite(&self, writer: &mut AofWriter<'_>) {
+        self.queue.snapshot(|chunk| writer.emit(apply::NAME, chunk));
+    }
+
+    fn digest(&self, digest: &mut DigestWriter<'_>) {
+        self.queue.digest(|chunk| digest.bytes(chunk));
+        digest.end_group();
+    }
+
+    fn memory_usage(&self, _samples: usize) -> usize {
+        size_of::<Self>() + self.queue.bytes()
+    }
+
+    fn free_effort(&self) -> usize {
+        self.queue.len() * ALLOCATIONS_PER_MESSAGE
+    }
+
+    fn copy(&self) -> Option<Self> {
+        let mut random = SmallRng::from_os_rng();
+        let mut loader = Loader::new(random.next_u64());
+        let mut whole = true;
+        self.queue.snapshot(|chunk| whole = whole && loader.feed(chunk).is_ok());
+        let queue = loader.finish().ok().filter(|_| whole)?;
+        Some(Self::around(queue, random))
+    }
+}
+
+fn refuse(reader: &mut RdbReader<'_>, why: &'static str) -> IoError {
+    reader.refuse(&format!("a queue was refused: {why}"));
+    IoError
+}

@@ -1,0 +1,118 @@
+//! Why a command was refused, and the one place where that becomes the text of a reply.
+
+use std::fmt;
+
+/// The error of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The key holds a value of another type.
+    WrongType,
+    /// This server is a replica.
+    ReadOnly,
+    /// The token is not that of the message's newest, unfinished delivery.
+    Stale,
+    /// An option is unknown, given twice, without its value, or does not go with another one.
+    Syntax,
+    /// A number is not one or out of range.
+    OutOfRange {
+        /// The option or the argument, as the user knows it.
+        what: &'static str,
+        /// The smallest number allowed.
+        min: u64,
+        /// The largest number allowed.
+        max: u64,
+    },
+    /// A string has a length that is not allowed.
+    Length {
+        /// The option or the argument, as the user knows it.
+        what: &'static str,
+        /// The smallest number of bytes.
+        min: usize,
+        /// The largest number of bytes.
+        max: usize,
+    },
+    /// The command is not for clients.
+    ReplicationOnly,
+    /// A fault of the module, which is in the log.
+    Internal,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Error::WrongType => {
+                f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
+            }
+            Error::ReadOnly => f.write_str("READONLY You can't write against a read only replica."),
+            Error::Stale => f.write_str("STALE the token is not that of the newest delivery"),
+            Error::Syntax => f.write_str("ERR syntax error"),
+            Error::OutOfRange { what, min, max } => {
+                write!(f, "ERR {what} must be an integer from {min} to {max}")
+            }
+            Error::Length { what, min, max } => {
+                write!(f, "ERR {what} must be {min} to {max} bytes")
+            }
+            Error::ReplicationOnly => {
+                f.write_str("ERR this command is for replication and the append-only file only")
+            }
+            Error::Internal => f.write_str("ERR internal error"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_is_one_line_that_begins_with_its_code() {
+        let errors = [
+            Error::WrongType,
+            Error::ReadOnly,
+            Error::Stale,
+            Error::Syntax,
+            Error::OutOfRange {
+                what: "DELAY",
+                min: 0,
+                max: 9,
+            },
+            Error::Length {
+                what: "id",
+                min: 1,
+                max: 512,
+            },
+            Error::ReplicationOnly,
+            Error::Internal,
+        ];
+        for error in errors {
+            let text = error.to_string();
+            let code = text.split(' ').next().unwrap();
+            assert!(
+                code.len() > 2 && code.bytes().all(|b| b.is_ascii_uppercase()),
+                "{text}"
+            );
+            assert!(text.bytes().all(|b| (b' '..=b'~').contains(&b)), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_a_number_or_a_length_names_the_option() {
+        let delay = Error::OutOfRange {
+            what: "DELAY",
+            min: 0,
+            max: 9,
+        };
+        assert_eq!(
+            delay.to_string(),
+            "ERR DELAY must be an integer from 0 to 9"
+        );
+        let id = Error::Length {
+            what: "id",
+            min: 1,
+            max: 512,
+        };
+        assert_eq!(id.to_string(), "ERR id must be 1 to 512 bytes");
+    }
+}

@@ -1,0 +1,154 @@
+//! The module's memory comes from the server, so that `used_memory`, `maxmemory` and `MEMORY USAGE`
+//! count it and active defragmentation can move it.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use redis_module::raw;
+
+/// The global allocator of the module: the server's `Alloc`, `Calloc`, `Realloc` and `Free`.
+///
+/// Allocating before the API is initialised fails, which ends the process; `OnLoad` initialises first.
+pub struct ServerAlloc;
+
+/// What the server's allocator aligns every block of at least that size to. All usual builds align to
+/// 16; one that keeps a size header in front of each block (no `malloc_usable_size`) only to 8.
+static GUARANTEED: AtomicUsize = AtomicUsize::new(16);
+
+/// Finds out what alignment this server's allocator gives. Must run after the API is initialised and
+/// before the first allocation, because blocks are freed the way their alignment says.
+pub(in crate::redis) fn probe_alignment() {
+    for size in [16, 24, 48, 100] {
+        // SAFETY: the API is initialised, the block is freed at once and not read.
+        let block = unsafe { server_alloc(size) };
+        if !(block as usize).is_multiple_of(16) {
+            GUARANTEED.store(8, Ordering::Relaxed);
+        }
+        // SAFETY: the block came from the same allocator.
+        unsafe { server_free(block) };
+    }
+}
+
+#[inline]
+fn is_direct(layout: &Layout) -> bool {
+    // Almost all layouts are answered by the constant alone.
+    layout.align() <= 8 || layout.align() <= GUARANTEED.load(Ordering::Relaxed)
+}
+
+// SAFETY: blocks are at least as large and as aligned as asked for. A layout takes the direct or the
+// shifted way by its alignment only, so a block is always freed the way it was made; `GUARANTEED`
+// does not change after the first allocation.
+unsafe impl GlobalAlloc for ServerAlloc {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if is_direct(&layout) {
+            // A block smaller than its alignment would only be aligned to its size.
+            // SAFETY: the contract of `alloc` is the caller's.
+            unsafe { server_alloc(layout.size().max(layout.align())) }
+        } else {
+            // SAFETY: as above.
+            unsafe { shifted_alloc(&layout) }
+        }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: reading a function pointer that is written only at initialisation.
+        match unsafe { raw::RedisModule_Calloc } {
+            // SAFETY: `Calloc` takes any size.
+            Some(calloc) if is_direct(&layout) => unsafe {
+                calloc(1, layout.size().max(layout.align())).cast()
+            },
+            _ => {
+                // SAFETY: the contract is the caller's; a block that exists has `size` bytes.
+                let block = unsafe { self.alloc(layout) };
+                if !block.is_null() {
+                    // SAFETY: as above.
+                    unsafe { ptr::write_bytes(block, 0, layout.size()) };
+                }
+                block
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        let start = if is_direct(&layout) {
+            block
+        } else {
+            // SAFETY: a shifted block has the start of its allocation in the word before it.
+            unsafe { block.cast::<*mut u8>().sub(1).read() }
+        };
+        // SAFETY: `start` is what the server's allocator returned for this block.
+        unsafe { server_free(start) };
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: reading a function pointer that is written only at initialisation.
+        match unsafe { raw::RedisModule_Realloc } {
+            // SAFETY: a direct block came from the server's allocator.
+            Some(realloc) if is_direct(&layout) => unsafe {
+                realloc(block.cast(), new_size.max(layout.align())).cast()
+            },
+            _ => {
+                // SAFETY: the caller guarantees that `new_size` with this alignment is a layout.
+                let new_layout =
+                    unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
+                // SAFETY: `new_size` is not zero by the contract of `realloc`.
+                let moved = unsafe { self.alloc(new_layout) };
+                if !moved.is_null() {
+                    // SAFETY: two different blocks, each at least as long as the copied part.
+                    unsafe {
+                        ptr::copy_nonoverlapping(block, moved, layout.size().min(new_size));
+                        self.dealloc(block, layout);
+                    }
+                }
+                moved
+            }
+        }
+    }
+}
+
+#[inline]
+unsafe fn server_alloc(size: usize) -> *mut u8 {
+    // SAFETY: reading a function pointer that is written only at initialisation; `Alloc` takes any size.
+    match unsafe { raw::RedisModule_Alloc } {
+        // SAFETY: as above.
+        Some(alloc) => unsafe { alloc(size).cast() },
+        None => ptr::null_mut(),
+    }
+}
+
+#[inline]
+unsafe fn server_free(block: *mut u8) {
+    // SAFETY: reading a function pointer that is written only at initialisation.
+    if let Some(free) = unsafe { raw::RedisModule_Free } {
+        // SAFETY: the caller passes a block of this allocator.
+        unsafe { free(block.cast::<c_void>()) };
+    }
+}
+
+/// A block with room to shift it to its alignment, and the start of the allocation just before it.
+#[cold]
+unsafe fn shifted_alloc(layout: &Layout) -> *mut u8 {
+    let header = size_of::<*mut u8>();
+    let Some(size) = layout.size().checked_add(layout.align() + header) else {
+        return ptr::null_mut();
+    };
+    // SAFETY: any size may be asked for.
+    let start = unsafe { server_alloc(size) };
+    if start.is_null() {
+        return start;
+    }
+    let shift = header + (start as usize + header).wrapping_neg() % layout.align();
+    // SAFETY: header <= shift < header + align, so the block of `layout.size()` bytes and the word
+    // before it lie inside the allocation; that word is aligned because the block is.
+    unsafe {
+        let block = start.add(shift);
+        block.cast::<*mut u8>().sub(1).write(start);
+        block
+    }
+}

@@ -1,0 +1,237 @@
+//! What happens to the server as a whole.
+
+use std::ffi::c_void;
+
+use redis_module::raw;
+
+use super::api::call;
+use super::context::{Ctx, Role};
+use super::guard::guard;
+
+/// Takes server events.
+pub trait EventHandler {
+    /// One event. The database selected in the context is not to be relied on.
+    fn on_event(ctx: &Ctx, event: Event);
+}
+
+/// The kinds of events that can be subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// [`Event::RoleChanged`]
+    RoleChanged,
+    /// [`Event::Persistence`]
+    Persistence,
+    /// [`Event::Flush`]
+    Flush,
+    /// [`Event::Loading`]
+    Loading,
+    /// [`Event::SwapDb`]
+    SwapDb,
+    /// [`Event::ForkChild`]
+    ForkChild,
+    /// [`Event::AsyncLoading`]
+    AsyncLoading,
+    /// [`Event::Cron`]
+    Cron,
+}
+
+/// Where a longer affair of the server stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It begins.
+    Started,
+    /// It is done.
+    Ended,
+    /// It was given up.
+    Failed,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The server is now a primary or a replica.
+    RoleChanged(Role),
+    /// An RDB file or an append-only file is written, in this process or in a child.
+    Persistence(Phase),
+    /// A database is emptied, or all of them where `db` is `None`.
+    Flush {
+        /// `Started` before, `Ended` after the keys are gone.
+        phase: Phase,
+        /// The number of the database.
+        db: Option<i32>,
+    },
+    /// The data set is replaced by one from a file or from the primary.
+    Loading(Phase),
+    /// Two databases have changed places.
+    SwapDb(i32, i32),
+    /// A child process exists (`Started`) or has gone (`Ended`).
+    ForkChild(Phase),
+    /// A replica loads a new data set beside the old one; `Ended` puts the new one into place.
+    AsyncLoading(Phase),
+    /// The server's periodic work, about `hz` times a second.
+    Cron,
+}
+
+/// Subscribes `H` to events. A kind that the server does not have never happens there.
+pub fn subscribe<H: EventHandler>(ctx: &Ctx, kinds: &[EventKind]) {
+    for kind in kinds {
+        let event = raw::RedisModuleEvent {
+            id: kind.id(),
+            dataver: 1,
+        };
+        // SAFETY: the context of `OnLoad`. An unknown event is refused by the return value.
+        unsafe {
+            call!(RedisModule_SubscribeToServerEvent(
+                ctx.raw(),
+                event,
+                Some(on_event::<H>)
+            ))
+        };
+    }
+}
+
+impl EventKind {
+    fn id(self) -> u64 {
+        match self {
+            EventKind::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+            EventKind::Persistence => raw::REDISMODULE_EVENT_PERSISTENCE,
+            EventKind::Flush => raw::REDISMODULE_EVENT_FLUSHDB,
+            EventKind::Loading => raw::REDISMODULE_EVENT_LOADING,
+            EventKind::SwapDb => raw::REDISMODULE_EVENT_SWAPDB,
+            EventKind::ForkChild => raw::REDISMODULE_EVENT_FORK_CHILD,
+            EventKind::AsyncLoading => raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
+            EventKind::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
+        }
+    }
+}
+
+unsafe extern "C" fn on_event<H: EventHandler>(
+    ctx: *mut raw::RedisModuleCtx,
+    event: raw::RedisModuleEvent,
+    subevent: u64,
+    data: *mut c_void,
+) {
+    guard(|| {
+        // SAFETY: the server passes the data that belongs to the event.
+        if let Some(event) = unsafe { decode(event.id, subevent, data) } {
+            // SAFETY: the context of the running callback, used only within it.
+            let ctx = unsafe { Ctx::from_raw(ctx) };
+            H::on_event(&ctx, event);
+        }
+    });
+}
+
+/// # Safety
+///
+/// `data` must be what the server passes with the event `id`.
+unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
+    let event = match id {
+        raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED => Event::RoleChanged(match subevent {
+            raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_MASTER => Role::Primary,
+            raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA => Role::Replica,
+            _ => return None,
+        }),
+        raw::REDISMODULE_EVENT_PERSISTENCE => Event::Persistence(match subevent {
+            raw::REDISMODULE_SUBEVENT_PERSISTENCE_RDB_START
+            | raw::REDISMODULE_SUBEVENT_PERSISTENCE_AOF_START
+            | raw::REDISMODULE_SUBEVENT_PERSISTENCE_SYNC_RDB_START
+            | raw::REDISMODULE_SUBEVENT_PERSISTENCE_SYNC_AOF_START => Phase::Started,
+            raw::REDISMODULE_SUBEVENT_PERSISTENCE_ENDED => Phase::Ended,
+            raw::REDISMODULE_SUBEVENT_PERSISTENCE_FAILED => Phase::Failed,
+            _ => return None,
+        }),
+        raw::REDISMODULE_EVENT_FLUSHDB => {
+            let phase = match subevent {
+                raw::REDISMODULE_SUBEVENT_FLUSHDB_START => Phase::Started,
+                raw::REDISMODULE_SUBEVENT_FLUSHDB_END => Phase::Ended,
+                _ => return None,
+            };
+            // SAFETY: a flush event brings this structure.
+            let flush = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() }?;
+            Event::Flush {
+                phase,
+                db: (flush.dbnum >= 0).then_some(flush.dbnum),
+            }
+        }
+        raw::REDISMODULE_EVENT_LOADING => Event::Loading(match subevent {
+            raw::REDISMODULE_SUBEVENT_LOADING_RDB_START
+            | raw::REDISMODULE_SUBEVENT_LOADING_AOF_START
+            | raw::REDISMODULE_SUBEVENT_LOADING_REPL_START => Phase::Started,
+            raw::REDISMODULE_SUBEVENT_LOADING_ENDED => Phase::Ended,
+            raw::REDISMODULE_SUBEVENT_LOADING_FAILED => Phase::Failed,
+            _ => return None,
+        }),
+        raw::REDISMODULE_EVENT_SWAPDB => {
+            // SAFETY: a swap event brings this structure.
+            let swap = unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() }?;
+            Event::SwapDb(swap.dbnum_first, swap.dbnum_second)
+        }
+        raw::REDISMODULE_EVENT_FORK_CHILD => Event::ForkChild(match subevent {
+            raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN => Phase::Started,
+            raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED => Phase::Ended,
+            _ => return None,
+        }),
+        raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD => Event::AsyncLoading(match subevent {
+            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED => Phase::Started,
+            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_ABORTED => Phase::Failed,
+            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED => Phase::Ended,
+            _ => return None,
+        }),
+        raw::REDISMODULE_EVENT_CRON_LOOP => Event::Cron,
+        _ => return None,
+    };
+    Some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn a_flush_names_its_database_or_all_of_them() {
+        let mut info = raw::RedisModuleFlushInfoV1 {
+            version: 1,
+            sync: 1,
+            dbnum: 3,
+        };
+        let end = raw::REDISMODULE_SUBEVENT_FLUSHDB_END;
+        let decode_flush = |info: &mut raw::RedisModuleFlushInfoV1| {
+            // SAFETY: the structure that belongs to the event.
+            unsafe {
+                decode(
+                    raw::REDISMODULE_EVENT_FLUSHDB,
+                    end,
+                    ptr::from_mut(info).cast(),
+                )
+            }
+        };
+        assert_eq!(
+            decode_flush(&mut info),
+            Some(Event::Flush {
+                phase: Phase::Ended,
+                db: Some(3)
+            })
+        );
+        info.dbnum = -1;
+        assert_eq!(
+            decode_flush(&mut info),
+            Some(Event::Flush {
+                phase: Phase::Ended,
+                db: None
+            })
+        );
+    }
+
+    #[test]
+    fn an_unknown_event_is_no_event() {
+        // SAFETY: events without data.
+        unsafe {
+            assert_eq!(decode(999, 0, ptr::null_mut()), None);
+            assert_eq!(
+                decode(raw::REDISMODULE_EVENT_LOADING, 99, ptr::null_mut()),
+                None
+            );
+        }
+    }
+}

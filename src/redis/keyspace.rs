@@ -1,0 +1,80 @@
+//! What happens to single keys, by whatever command.
+
+use std::ffi::{c_char, c_int, CStr};
+
+use redis_module::raw;
+
+use super::api::call;
+use super::args::KeyName;
+use super::context::Ctx;
+use super::guard::guard;
+use super::load::LoadError;
+
+/// Takes keyspace events.
+pub trait KeyEventHandler {
+    /// One event (`del`, `rename_to`, `copy_to`, `restore`, `loaded` …) on a key of the database that is
+    /// selected in the context. The name must be copied to be kept, and nothing may be written.
+    fn on_key_event(ctx: &Ctx, event: &CStr, key: KeyName<'_>);
+}
+
+/// Classes of keyspace events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyEvents(c_int);
+
+impl KeyEvents {
+    /// Commands that work on keys of any type: `del`, `rename_from`, `rename_to`, `copy_to`,
+    /// `move_to`, `restore`, `expire` …
+    pub const GENERIC: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_GENERIC);
+    /// A key was read from a dump while loading.
+    pub const LOADED: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_LOADED);
+    /// A key expired.
+    pub const EXPIRED: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_EXPIRED);
+    /// A key was evicted.
+    pub const EVICTED: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_EVICTED);
+    /// Events of modules, the own ones too.
+    pub const MODULE: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_MODULE);
+
+    /// Both classes.
+    pub const fn and(self, other: KeyEvents) -> KeyEvents {
+        KeyEvents(self.0 | other.0)
+    }
+}
+
+/// Subscribes `H` to the classes of events.
+pub fn subscribe_keys<H: KeyEventHandler>(ctx: &Ctx, events: KeyEvents) -> Result<(), LoadError> {
+    // SAFETY: the context of `OnLoad`; classes that every supported server has.
+    let subscribed = unsafe {
+        call!(RedisModule_SubscribeToKeyspaceEvents(
+            ctx.raw(),
+            events.0,
+            Some(on_key_event::<H>)
+        ))
+    };
+    if subscribed == raw::REDISMODULE_OK as c_int {
+        Ok(())
+    } else {
+        Err(LoadError::new(
+            "the server refused a subscription to keyspace events",
+        ))
+    }
+}
+
+unsafe extern "C" fn on_key_event<H: KeyEventHandler>(
+    ctx: *mut raw::RedisModuleCtx,
+    _class: c_int,
+    event: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    guard(|| {
+        // SAFETY: context, event and key belong to the running callback and are used only within it.
+        let (ctx, event, key) = unsafe {
+            (
+                Ctx::from_raw(ctx),
+                CStr::from_ptr(event),
+                KeyName::from_raw(key),
+            )
+        };
+        H::on_key_event(&ctx, event, key);
+    });
+    raw::REDISMODULE_OK as c_int
+}

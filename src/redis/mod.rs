@@ -1,0 +1,39 @@
+//! The thin safe layer over the server's module API.
+//!
+//! Everything else in the module is safe code: `unsafe` lives here, each block with the reason why it
+//! is sound. The wrappers of the hot path are inlined and add nothing to the call they wrap. What an
+//! older server lacks is asked for once and skipped, never assumed.
+
+pub mod alloc;
+mod api;
+mod args;
+mod block;
+mod borrow;
+mod config;
+mod context;
+mod events;
+mod guard;
+mod info;
+mod key;
+mod keyspace;
+mod load;
+pub mod log;
+mod native;
+mod rdb;
+mod register;
+mod reply;
+mod timer;
+
+pub use args::{Args, KeyName};
+pub use block::{wait_on_key, Served, Waiting};
+pub use config::{register_numbers, NumberSetting};
+pub use context::{Ctx, Flags, Role};
+pub use events::{subscribe, Event, EventHandler, EventKind, Phase};
+pub use info::{register_info, InfoSource, InfoWriter};
+pub use key::{ReadKey, WriteKey};
+pub use keyspace::{subscribe_keys, KeyEventHandler, KeyEvents};
+pub use load::{load, LoadError, Options};
+pub use native::{NativeType, TypeHandle};
+pub use rdb::{AofWriter, DigestWriter, IoError, LoadedBytes, RdbReader, RdbWriter};
+pub use register::{Command, Registered};
+pub use timer::{Tick, TimerId};
