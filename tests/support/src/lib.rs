@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Two variables choose what is under test: `MQ_SERVER_BIN` (else `redis-server` in the `PATH`, else
-//! the one that `scripts/setup.sh` fetched) and `MQ_MODULE` (else `libredis_mq.so` beside the running
-//! test in the build folder).
+//! the one that `scripts/setup.sh` fetched) and `MQ_MODULE` (else the module is built as `cargo test`
+//! would, so that a test never runs against an older one).
 //!
 //! A server listens on a free port of 127.0.0.1, works in its own temporary folder, and ends with its
 //! handle, with the test process at the latest. When a test panics, the end of each server's log is

@@ -2,6 +2,8 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 
 /// The root of the repository.
 pub fn workspace_root() -> PathBuf {
@@ -41,31 +43,47 @@ pub fn cli_bin() -> Option<PathBuf> {
         .or_else(|| existing(workspace_root().join(".deps/bin/redis-cli")))
 }
 
-/// The module to load: `MQ_MODULE`, else `libredis_mq.so` of the build that the running program
-/// belongs to.
+/// The module to load: `MQ_MODULE`, else the one that `cargo build` makes of the sources as they are,
+/// in the build folder and the profile of the running program.
 ///
 /// # Panics
 ///
-/// If there is none.
+/// If it cannot be built.
 pub fn module_path() -> PathBuf {
-    if let Some(module) = env::var_os("MQ_MODULE").filter(|module| !module.is_empty()) {
-        return from_root(PathBuf::from(module));
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    match env::var_os("MQ_MODULE").filter(|module| !module.is_empty()) {
+        Some(module) => from_root(PathBuf::from(module)),
+        None => BUILT.get_or_init(build_module).clone(),
     }
+}
+
+/// Cargo does not build a library for tests that cannot link it, so without this a test would run
+/// against whatever was built last.
+fn build_module() -> PathBuf {
     let exe = env::current_exe().expect("the running program has a path");
-    // A test runs in <target>/<profile>/deps, where cargo also leaves a library that was built only
-    // for it; `cargo build` puts it one folder up. The newest is the one that was just built.
-    exe.ancestors()
-        .skip(1)
-        .take(3)
-        .flat_map(|folder| [folder.to_path_buf(), folder.join("deps")])
-        .filter_map(|folder| existing(folder.join("libredis_mq.so")))
-        .max_by_key(|module| module.metadata().and_then(|data| data.modified()).ok())
-        .unwrap_or_else(|| {
-            panic!(
-                "no libredis_mq.so near {}: run cargo build, or set MQ_MODULE",
-                exe.display()
-            )
-        })
+    // Tests and benchmarks run in <target>/<profile>/deps, examples in <target>/<profile>/examples.
+    let (folder, target) = exe
+        .ancestors()
+        .nth(2)
+        .and_then(|folder| Some((folder, folder.parent()?)))
+        .expect("cargo runs programs from its build folder; elsewhere set MQ_MODULE");
+    let profile = match folder.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--package", "redis-mq", "--lib"])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(target)
+        .current_dir(workspace_root())
+        .output()
+        .expect("cargo can be run; elsewhere set MQ_MODULE");
+    assert!(
+        output.status.success(),
+        "the module cannot be built:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    folder.join("libredis_mq.so")
 }
 
 /// Tests run in their package's folder, so a relative path in a variable means the root.
