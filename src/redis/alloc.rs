@@ -152,3 +152,91 @@ unsafe fn shifted_alloc(layout: &Layout) -> *mut u8 {
         block
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" {
+        fn malloc(size: usize) -> *mut c_void;
+        fn calloc(count: usize, size: usize) -> *mut c_void;
+        fn realloc(block: *mut c_void, size: usize) -> *mut c_void;
+        fn free(block: *mut c_void);
+    }
+
+    /// Allocates, grows, shrinks and frees with every alignment, and checks the content on the way.
+    fn exercise() {
+        for align in [1, 8, 16, 32, 64, 4096] {
+            for size in [1, 8, 17, 100, 5000] {
+                let layout = Layout::from_size_align(size, align).unwrap();
+                // SAFETY: the blocks are used within their layouts and freed once.
+                unsafe {
+                    let zeroed = ServerAlloc.alloc_zeroed(layout);
+                    assert_eq!(zeroed as usize % align, 0, "{layout:?}");
+                    assert!((0..size).all(|at| zeroed.add(at).read() == 0), "{layout:?}");
+                    ServerAlloc.dealloc(zeroed, layout);
+
+                    let block = ServerAlloc.alloc(layout);
+                    block.write_bytes(7, size);
+                    let grown = ServerAlloc.realloc(block, layout, 3 * size);
+                    let grown_layout = Layout::from_size_align(3 * size, align).unwrap();
+                    // A grown block of the direct way is aligned as far as it was asked to be.
+                    assert_eq!(grown as usize % align, 0, "{layout:?}");
+                    assert!((0..size).all(|at| grown.add(at).read() == 7), "{layout:?}");
+                    let shrunk = ServerAlloc.realloc(grown, grown_layout, size);
+                    assert!((0..size).all(|at| shrunk.add(at).read() == 7), "{layout:?}");
+                    ServerAlloc.dealloc(shrunk, layout);
+                }
+            }
+        }
+    }
+
+    /// The server's allocator where it keeps the size in front of each block.
+    mod with_header {
+        use super::*;
+
+        pub unsafe extern "C" fn alloc(size: usize) -> *mut c_void {
+            // SAFETY: a block with room for the header.
+            unsafe { malloc(size + 8).add(8) }
+        }
+
+        pub unsafe extern "C" fn grow(block: *mut c_void, size: usize) -> *mut c_void {
+            // SAFETY: a block of `alloc`.
+            unsafe { realloc(block.sub(8), size + 8).add(8) }
+        }
+
+        pub unsafe extern "C" fn zeroed(count: usize, size: usize) -> *mut c_void {
+            // SAFETY: a block with room for the header.
+            unsafe { calloc(1, count * size + 8).add(8) }
+        }
+
+        pub unsafe extern "C" fn release(block: *mut c_void) {
+            // SAFETY: a block of the functions above.
+            unsafe { free(block.sub(8)) }
+        }
+    }
+
+    #[test]
+    fn blocks_are_aligned_and_kept_whatever_the_server_aligns_to() {
+        // SAFETY: no other test uses the server's functions.
+        unsafe {
+            raw::RedisModule_Alloc = Some(malloc);
+            raw::RedisModule_Calloc = Some(calloc);
+            raw::RedisModule_Realloc = Some(realloc);
+            raw::RedisModule_Free = Some(free);
+        }
+        probe_alignment();
+        assert_eq!(GUARANTEED.load(Ordering::Relaxed), 16);
+        exercise();
+        // SAFETY: as above; all blocks so far are freed.
+        unsafe {
+            raw::RedisModule_Alloc = Some(with_header::alloc);
+            raw::RedisModule_Calloc = Some(with_header::zeroed);
+            raw::RedisModule_Realloc = Some(with_header::grow);
+            raw::RedisModule_Free = Some(with_header::release);
+        }
+        probe_alignment();
+        assert_eq!(GUARANTEED.load(Ordering::Relaxed), 8);
+        exercise();
+    }
+}

@@ -31,11 +31,11 @@ pub enum Served {
     No,
 }
 
-/// Lets the calling client wait on the argument at `key`, for `timeout_ms` milliseconds (0 = for ever),
-/// from where the command's own reply is given by `waiting`.
+/// Lets the calling client wait on `key` for `timeout_ms` milliseconds, 0 being for ever. From here on
+/// `waiting` gives the command's reply, so the command itself must not.
 ///
-/// Must not be called where [`super::Flags::denies_blocking`]: some servers lose the reply then. False
-/// when the server did not let the client wait; it then has its reply.
+/// Must not be called where [`super::Flags::denies_blocking`]: some servers lose the reply then.
+/// An error says that the server did not let the client wait.
 pub fn wait_on_key<W: Waiting>(
     ctx: &Ctx,
     key: KeyName<'_>,

@@ -11,7 +11,7 @@ use super::context::Ctx;
 use super::guard::guard;
 use super::load::LoadError;
 use super::log;
-use crate::commands::record::{Access, Argument, Kind, Record};
+use crate::commands::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 
 /// A command: its record and what it does.
@@ -70,7 +70,8 @@ impl Ctx {
                 )));
             }
             describe(handle, command.record)?;
-            if category {
+            // A category may be granted as a whole, and no client has a use for the internal ones.
+            if category && command.record.group != Group::Internal {
                 set_category(handle);
             }
         }
