@@ -1,1 +1,58 @@
-//! Producers and workers for redis-mq.
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+
+mod backoff;
+pub mod codec;
+pub mod connect;
+mod connection;
+mod enqueue;
+mod error;
+mod handler;
+mod id;
+mod info;
+mod message;
+mod millis;
+mod outcome;
+pub mod policy;
+mod queue;
+mod reply;
+#[cfg(feature = "signals")]
+mod signal;
+mod status;
+#[cfg(test)]
+mod testing;
+#[cfg(feature = "tower")]
+mod tower;
+mod worker;
+
+#[doc = include_str!("guide.md")]
+pub mod guide {}
+
+pub use redis;
+
+#[cfg(feature = "json")]
+pub use crate::codec::Json;
+#[cfg(feature = "signals")]
+pub use crate::signal::shutdown_signal;
+#[cfg(feature = "tower")]
+pub use crate::tower::{service, TowerHandler};
+pub use crate::{
+    backoff::ExpBackoff,
+    codec::{MessagePack, Raw},
+    connect::{ClusterNodes, Connect},
+    enqueue::{EnqueueOptions, Enqueued},
+    error::{BoxError, BuildError, CodecError, Error, StartError},
+    handler::{blocking, Blocking, Handler},
+    id::MessageId,
+    info::{QueueInfo, StoredMessage},
+    message::{Cancellation, Message},
+    outcome::{IntoVerdict, Outcome, Verdict},
+    policy::RetryPolicy,
+    queue::Queue,
+    status::Status,
+    worker::{
+        EndOfQueue, Event, LostLock, Poll, PollResult, Side, Start, StopReport, Worker,
+        WorkerBuilder, WorkerStats,
+    },
+};

@@ -1,0 +1,269 @@
+//! What a producer may ask for, and what it gets.
+
+use std::time::{Duration, SystemTime};
+
+use redis::Cmd;
+
+use crate::{
+    error::Error,
+    id::MessageId,
+    millis::{millis, unix_millis, LONGEST},
+    status::Status,
+};
+
+/// Options of one enqueue. What is not set is left to the server.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redis_mq_client::EnqueueOptions;
+///
+/// let options = EnqueueOptions::new()
+///     .id("invoice:42")
+///     .delay(Duration::from_secs(10))
+///     .attempts(5)
+///     .priority(2);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
+pub struct EnqueueOptions {
+    id: Option<MessageId>,
+    ready: Ready,
+    lock: Option<Duration>,
+    attempts: Option<u32>,
+    priority: Option<u8>,
+    requeue: bool,
+    update: bool,
+}
+
+/// When a message becomes ready.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Ready {
+    #[default]
+    AtOnce,
+    After(Duration),
+    At(SystemTime),
+}
+
+impl EnqueueOptions {
+    /// No options: an id made by the server, ready at once, no limit of attempts, priority 5.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The message's id, 1 to 512 bytes. While a message with that id is live, another one is
+    /// refused (see [`Enqueued`]).
+    pub fn id(mut self, id: impl Into<MessageId>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Ready that long after the server accepted it, at most 10 years. Replaces [`Self::at`].
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.ready = Ready::After(delay);
+        self
+    }
+
+    /// Ready at that time **of the server's clock**; a time in the past is now. Replaces
+    /// [`Self::delay`], which does not depend on any clock and is the better choice where it fits.
+    pub fn at(mut self, at: SystemTime) -> Self {
+        self.ready = Ready::At(at);
+        self
+    }
+
+    /// How long each delivery of this message is locked, instead of the worker's lock time.
+    pub fn lock(mut self, lock: Duration) -> Self {
+        self.lock = Some(lock);
+        self
+    }
+
+    /// How many deliveries the message gets before it is dead; 0 (the default) is no limit.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = Some(attempts);
+        self
+    }
+
+    /// 0 (first) to 9 (last); the default is 5.
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// While the id's message is being handled, or its dedupe window runs, keep this message as a
+    /// copy that runs afterwards, instead of refusing it.
+    pub fn requeue(mut self) -> Self {
+        self.requeue = true;
+        self
+    }
+
+    /// Replace the payload and the options of a message of that id that no consumer has yet,
+    /// instead of refusing. With a delay it also starts the delay anew: that is a debounce.
+    pub fn update(mut self) -> Self {
+        self.update = true;
+        self
+    }
+
+    /// `MQ.ENQUEUE` with these options.
+    pub(crate) fn command(&self, queue: &[u8], payload: &[u8]) -> Result<Cmd, Error> {
+        let mut command = Cmd::with_capacity(16, queue.len() + payload.len() + 96);
+        command.arg("MQ.ENQUEUE").arg(queue).arg(payload);
+        if let Some(id) = &self.id {
+            if id.as_bytes().is_empty() || id.as_bytes().len() > 512 {
+                return Err(invalid("id", "has to be 1 to 512 bytes long"));
+            }
+            command.arg("ID").arg(id.as_bytes());
+        }
+        match self.ready {
+            Ready::AtOnce => {}
+            Ready::After(delay) if delay > LONGEST => {
+                return Err(invalid("delay", "is longer than 10 years"));
+            }
+            Ready::After(delay) => {
+                command.arg("DELAY").arg(millis(delay));
+            }
+            Ready::At(at) => {
+                command.arg("AT").arg(unix_millis(at));
+            }
+        }
+        if let Some(lock) = self.lock {
+            if lock.is_zero() || lock > LONGEST {
+                return Err(invalid("lock", "has to be 1 ms to 10 years"));
+            }
+            command.arg("LOCK").arg(millis(lock));
+        }
+        if let Some(attempts) = self.attempts {
+            command.arg("ATTEMPTS").arg(attempts);
+        }
+        if let Some(priority) = self.priority {
+            if priority > 9 {
+                return Err(invalid("priority", "has to be 0 to 9"));
+            }
+            command.arg("PRIORITY").arg(priority);
+        }
+        if self.requeue {
+            command.arg("REQUEUE");
+        }
+        if self.update {
+            command.arg("UPDATE");
+        }
+        Ok(command)
+    }
+}
+
+fn invalid(option: &'static str, problem: &'static str) -> Error {
+    Error::InvalidOption { option, problem }
+}
+
+/// What became of an enqueue. A refusal is no error, and changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use = "a message may have been refused"]
+pub enum Enqueued {
+    /// A new message.
+    Added {
+        /// Its id, the given one or the one that the server made.
+        id: MessageId,
+    },
+    /// A message that waited was replaced by this one ([`EnqueueOptions::update`]).
+    Updated {
+        /// Its id.
+        id: MessageId,
+    },
+    /// The message is kept as the copy to run after the current one
+    /// ([`EnqueueOptions::requeue`]).
+    Requeued {
+        /// Its id.
+        id: MessageId,
+    },
+    /// The id is taken by a live message, and the options do not allow to replace or follow it.
+    Refused {
+        /// The id that is taken.
+        id: MessageId,
+        /// What the message that has it is doing.
+        status: Status,
+    },
+}
+
+impl Enqueued {
+    /// The id, whatever the outcome.
+    pub fn id(&self) -> &MessageId {
+        match self {
+            Enqueued::Added { id }
+            | Enqueued::Updated { id }
+            | Enqueued::Requeued { id }
+            | Enqueued::Refused { id, .. } => id,
+        }
+    }
+
+    /// Whether the message will be delivered.
+    pub fn is_accepted(&self) -> bool {
+        self.refused_by().is_none()
+    }
+
+    /// The status that refused the message, if it was refused.
+    pub fn refused_by(&self) -> Option<Status> {
+        match self {
+            Enqueued::Refused { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::words;
+
+    fn command(options: EnqueueOptions) -> Vec<String> {
+        words(&options.command(b"q", b"p").unwrap())
+    }
+
+    #[test]
+    fn without_options_only_queue_and_payload_are_sent() {
+        assert_eq!(command(EnqueueOptions::new()), ["MQ.ENQUEUE", "q", "p"]);
+    }
+
+    #[test]
+    fn every_option_is_sent_once() {
+        let options = EnqueueOptions::new()
+            .id("a b")
+            .delay(Duration::from_micros(1_500))
+            .lock(Duration::from_secs(2))
+            .attempts(3)
+            .priority(9)
+            .requeue()
+            .update();
+        assert_eq!(
+            command(options),
+            [
+                "MQ.ENQUEUE", "q", "p", "ID", "a b", "DELAY", "2", "LOCK", "2000", "ATTEMPTS",
+                "3", "PRIORITY", "9", "REQUEUE", "UPDATE"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_last_of_delay_and_at_counts() {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_234);
+        let options = EnqueueOptions::new().delay(Duration::from_secs(1)).at(at);
+        assert_eq!(command(options.clone()), ["MQ.ENQUEUE", "q", "p", "AT", "1234"]);
+        let options = options.delay(Duration::ZERO);
+        assert_eq!(command(options), ["MQ.ENQUEUE", "q", "p", "DELAY", "0"]);
+    }
+
+    #[test]
+    fn values_out_of_range_are_errors_that_name_the_option() {
+        for (options, name) in [
+            (EnqueueOptions::new().id(""), "id"),
+            (EnqueueOptions::new().id(vec![0; 513]), "id"),
+            (EnqueueOptions::new().delay(Duration::MAX), "delay"),
+            (EnqueueOptions::new().lock(Duration::ZERO), "lock"),
+            (EnqueueOptions::new().lock(Duration::MAX), "lock"),
+            (EnqueueOptions::new().priority(10), "priority"),
+        ] {
+            match options.command(b"q", b"") {
+                Err(Error::InvalidOption { option, .. }) => assert_eq!(option, name),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a handler gets.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use crate::{
+    id::MessageId,
+    worker::{delivery::Delivery, QueueName},
+};
+
+/// One delivery of a message.
+pub struct Message<T> {
+    /// The payload's value.
+    pub value: T,
+    delivery: Arc<Delivery>,
+    queue: Arc<QueueName>,
+}
+
+impl<T> Message<T> {
+    pub(crate) fn new(value: T, delivery: Arc<Delivery>, queue: Arc<QueueName>) -> Self {
+        Self { value, delivery, queue }
+    }
+
+    /// The value alone.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+
+    /// The message's id.
+    pub fn id(&self) -> &MessageId {
+        &self.delivery.id
+    }
+
+    /// Which delivery of this message this is: 1, 2, 3 …
+    pub fn attempt(&self) -> u32 {
+        self.delivery.attempt
+    }
+
+    /// The queue's name.
+    pub fn queue(&self) -> &[u8] {
+        &self.queue.key
+    }
+
+    /// The delivery's token: greater than that of every earlier delivery of this queue. A store
+    /// that remembers the greatest token it has seen for a message can refuse late writers by it.
+    pub fn token(&self) -> i64 {
+        self.delivery.token
+    }
+
+    /// How long ago the message was enqueued. Measured by the server's clock and this process's
+    /// monotonic one, so that no wall clock, wrong or not, has any part in it.
+    pub fn age(&self) -> Duration {
+        self.delivery.age()
+    }
+
+    /// When the message was enqueued, by the server's clock.
+    pub fn enqueued_at(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.delivery.enqueued_at_ms)
+    }
+
+    /// How long each lock of this delivery is: the message's own lock time, or the worker's.
+    pub fn lock(&self) -> Duration {
+        self.delivery.lock
+    }
+
+    /// Until when nobody else gets the message, as far as is known now. The worker moves it on
+    /// while the handler runs; a handler that is still running then is told by its
+    /// [`cancellation`](Self::cancellation).
+    pub fn lock_deadline(&self) -> Instant {
+        self.delivery.deadline().into()
+    }
+
+    /// A token that is cancelled when the lock is lost, the message is cancelled, or the worker
+    /// stopped without waiting any longer.
+    pub fn cancellation(&self) -> Cancellation {
+        Cancellation(Arc::clone(&self.delivery))
+    }
+
+    /// Whether the lock is lost: what this handler returns is not reported any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.delivery.is_lost()
+    }
+
+    /// Returns when the lock is lost, else never.
+    pub async fn cancelled(&self) {
+        self.delivery.lost().await;
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Message<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("id", self.id())
+            .field("attempt", &self.attempt())
+            .field("value", &self.value)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells a handler, and whatever it has started, that the message is not its own any more.
+#[derive(Clone)]
+pub struct Cancellation(Arc<Delivery>);
+
+impl Cancellation {
+    /// Whether the lock is lost.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.is_lost()
+    }
+
+    /// Returns when the lock is lost, else never.
+    pub async fn cancelled(&self) {
+        self.0.lost().await;
+    }
+}
+
+impl fmt::Debug for Cancellation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cancellation").field(&self.is_cancelled()).finish()
+    }
+}

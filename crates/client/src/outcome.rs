@@ -1,0 +1,175 @@
+//! What a handler may decide, and how its return value is read.
+
+use std::time::Duration;
+
+use crate::{
+    error::BoxError,
+    millis::{millis, LONGEST},
+};
+
+/// What is to become of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Done.
+    Success,
+    /// Done, and the id stays taken that long: whoever enqueues it meanwhile is refused.
+    SuccessFor(Duration),
+    /// Again, as soon as the others of its priority had their turn.
+    RetryNow,
+    /// Again, after that time.
+    RetryAfter(Duration),
+    /// Again, after a pause that grows with the attempt: the server's own jittered formula, see
+    /// [`ExpBackoff`](crate::ExpBackoff).
+    RetryExponential,
+    /// Again, or not, as the worker's [`RetryPolicy`](crate::RetryPolicy) says.
+    RetryByPolicy,
+    /// Never again: the message becomes a dead letter with this reason. Reasons longer than 1024
+    /// bytes are cut.
+    Error(String),
+}
+
+impl Outcome {
+    /// Never again, for this reason.
+    pub fn error(reason: impl Into<String>) -> Self {
+        Outcome::Error(reason.into())
+    }
+}
+
+/// What a handler returned: an outcome, or an error that the worker's policy turns into one.
+pub type Verdict = Result<Outcome, BoxError>;
+
+/// What a handler may return.
+///
+/// `()` is a success. `Result<(), E>` and `Result<Outcome, E>` take every error type that can be
+/// boxed: those of `std`, `String`, `anyhow::Error` and the like.
+pub trait IntoVerdict {
+    /// The outcome, or the error.
+    fn into_verdict(self) -> Verdict;
+}
+
+impl IntoVerdict for () {
+    fn into_verdict(self) -> Verdict {
+        Ok(Outcome::Success)
+    }
+}
+
+impl IntoVerdict for Outcome {
+    fn into_verdict(self) -> Verdict {
+        Ok(self)
+    }
+}
+
+impl<E: Into<BoxError>> IntoVerdict for Result<(), E> {
+    fn into_verdict(self) -> Verdict {
+        self.map(|()| Outcome::Success).map_err(Into::into)
+    }
+}
+
+impl<E: Into<BoxError>> IntoVerdict for Result<Outcome, E> {
+    fn into_verdict(self) -> Verdict {
+        self.map_err(Into::into)
+    }
+}
+
+/// What is sent to the server about a delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Success(Option<Duration>),
+    Retry(Pause),
+    Error(Box<str>),
+    Release,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pause {
+    None,
+    For(Duration),
+    Exponential,
+}
+
+impl Answer {
+    /// Adds the verdict's words to `MQ.DONE queue id token`.
+    pub(crate) fn write(&self, command: &mut redis::Cmd) {
+        let backoff = |command: &mut redis::Cmd, pause: Duration| {
+            command.arg("BACKOFF").arg(millis(pause.min(LONGEST)));
+        };
+        match self {
+            Answer::Success(None) => {}
+            Answer::Success(Some(window)) => backoff(command.arg("SUCCESS"), *window),
+            Answer::Retry(Pause::None) => {
+                command.arg("RETRY");
+            }
+            Answer::Retry(Pause::For(pause)) => backoff(command.arg("RETRY"), *pause),
+            Answer::Retry(Pause::Exponential) => {
+                command.arg("RETRY").arg("BACKOFF").arg("EXP");
+            }
+            Answer::Error(reason) => {
+                command.arg("ERROR").arg("REASON").arg(cut(reason));
+            }
+            Answer::Release => {
+                command.arg("RELEASE");
+            }
+        }
+    }
+}
+
+/// The longest reason that the server takes, in bytes.
+const LONGEST_REASON: usize = 1024;
+
+/// `text`, cut between two characters to what the server takes.
+fn cut(text: &str) -> &str {
+    if text.len() <= LONGEST_REASON {
+        return text;
+    }
+    let end = (0..=LONGEST_REASON).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::words;
+
+    fn sent(answer: Answer) -> Vec<String> {
+        let mut command = redis::Cmd::new();
+        answer.write(&mut command);
+        words(&command)
+    }
+
+    #[test]
+    fn every_answer_has_its_words() {
+        assert!(sent(Answer::Success(None)).is_empty());
+        let window = Answer::Success(Some(Duration::from_secs(2)));
+        assert_eq!(sent(window), ["SUCCESS", "BACKOFF", "2000"]);
+        assert_eq!(sent(Answer::Retry(Pause::None)), ["RETRY"]);
+        let later = Answer::Retry(Pause::For(Duration::from_micros(1)));
+        assert_eq!(sent(later), ["RETRY", "BACKOFF", "1"]);
+        assert_eq!(sent(Answer::Retry(Pause::Exponential)), ["RETRY", "BACKOFF", "EXP"]);
+        assert_eq!(sent(Answer::Error("why not".into())), ["ERROR", "REASON", "why not"]);
+        assert_eq!(sent(Answer::Release), ["RELEASE"]);
+    }
+
+    #[test]
+    fn a_pause_beyond_the_contract_is_its_longest() {
+        let later = Answer::Retry(Pause::For(Duration::MAX));
+        assert_eq!(sent(later), ["RETRY", "BACKOFF", "315360000000"]);
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        let reason = format!("a{}", "é".repeat(1_000));
+        let sent = &sent(Answer::Error(reason.into()))[2];
+        assert_eq!(sent.len(), 1_023);
+        assert!(sent.ends_with('é'));
+    }
+
+    #[test]
+    fn handlers_may_return_several_types() {
+        assert_eq!(().into_verdict().unwrap(), Outcome::Success);
+        assert_eq!(Outcome::RetryNow.into_verdict().unwrap(), Outcome::RetryNow);
+        assert_eq!(Ok::<_, std::io::Error>(()).into_verdict().unwrap(), Outcome::Success);
+        let failed: Result<Outcome, String> = Err("no".into());
+        assert_eq!(failed.into_verdict().unwrap_err().to_string(), "no");
+    }
+}

@@ -1,0 +1,244 @@
+//! Answers and extends locks: the worker's other connection, which never waits.
+
+use std::sync::Arc;
+
+use redis::{Pipeline, RedisError, RedisResult, Value};
+use tokio::time::{sleep, Duration, Instant};
+
+use super::{
+    core::{Core, Phase},
+    delivery::{Delivery, LostLock},
+    desk::Letter,
+    events::{Event, Side},
+    link::Link,
+    meter::Count,
+    sampling::Sampler,
+};
+use crate::{
+    connection::pipeline,
+    millis::millis,
+    outcome::Answer,
+    reply::{self, Answered, Extended},
+    status::Status,
+};
+
+/// How many answers go out before replies are read.
+const BATCH: usize = 1_000;
+
+/// How often to ask the server to end the wait of the other connection, when the worker stops.
+const UNBLOCK_EVERY: Duration = Duration::from_millis(20);
+
+/// Sends what the desk has until the worker has stopped and everything has arrived.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut phase = core.phase();
+    let mut ended = phase.clone();
+    let mut answering = Answering::new(Arc::clone(&core));
+    loop {
+        let now = *phase.borrow_and_update();
+        answering.collect();
+        let stopping = now >= Phase::Draining && !core.taking_has_ended();
+        if answering.has_work(stopping) {
+            tokio::select! {
+                biased;
+                _ = ended.wait_for(|phase| *phase == Phase::Ended) => break,
+                () = answering.exchange(stopping) => {}
+            }
+            if stopping {
+                // Not faster than this, while the other connection's reply is on its way.
+                sleep(UNBLOCK_EVERY / 4).await;
+            }
+            continue;
+        }
+        if now == Phase::Ended || (now == Phase::Flushing && !stopping && core.desk.is_clear()) {
+            break;
+        }
+        tokio::select! {
+            () = core.desk.mail.notified() => {}
+            _ = phase.changed() => {}
+            () = answering.sampler.due() => {}
+            () = sleep(UNBLOCK_EVERY), if stopping => {}
+        }
+    }
+    core.desk.put_back(answering.letters);
+}
+
+struct Answering {
+    core: Arc<Core>,
+    link: Link,
+    letters: Vec<Letter>,
+    extensions: Vec<Arc<Delivery>>,
+    sampler: Sampler,
+}
+
+impl Answering {
+    fn new(core: Arc<Core>) -> Self {
+        Self {
+            link: Link::new(Arc::clone(&core.spec), Side::Answer, Duration::ZERO),
+            letters: Vec::new(),
+            extensions: Vec::new(),
+            sampler: Sampler::new(&core.spec.settings),
+            core,
+        }
+    }
+
+    fn collect(&mut self) {
+        let post = self.core.desk.collect(BATCH.saturating_sub(self.letters.len()));
+        self.letters.extend(post.letters);
+        self.extensions.extend(post.extensions);
+    }
+
+    fn has_work(&self, stopping: bool) -> bool {
+        !self.letters.is_empty()
+            || !self.extensions.is_empty()
+            || self.sampler.is_due()
+            || (stopping && self.core.blocked().is_some())
+    }
+
+    /// One pipeline: extensions, answers, and the rest. What fails stays for the next time.
+    async fn exchange(&mut self, stopping: bool) {
+        self.link.connection().await;
+        // While there was no connection, handlers have ended and locks were lost.
+        self.extensions
+            .retain(|delivery| !delivery.ended.load(std::sync::atomic::Ordering::Acquire));
+        self.extensions.retain(|delivery| !delivery.is_lost());
+        let (batch, sampled) = self.batch(stopping);
+        if batch.is_empty() {
+            return;
+        }
+        let sent = Instant::now();
+        let replies = match self.link.connection().await.query_all(&batch).await {
+            Ok(replies) => replies,
+            Err(error) => return self.link.failed(&error),
+        };
+        match self.read(replies, sent, sampled) {
+            Some(error) => self.link.failed(&error),
+            None => self.link.succeeded(),
+        }
+    }
+
+    fn batch(&self, stopping: bool) -> (Pipeline, bool) {
+        let queue = &self.core.spec.queue.key[..];
+        let mut batch = pipeline(self.extensions.len() + self.letters.len() + 2);
+        for delivery in &self.extensions {
+            let command = batch.cmd("MQ.EXTEND").arg(queue).arg(delivery.id.as_bytes());
+            command.arg(delivery.token).arg(millis(delivery.lock));
+        }
+        for Letter { delivery, answer } in &self.letters {
+            let id = delivery.id.as_bytes();
+            let mut command = redis::Cmd::with_capacity(7, queue.len() + id.len() + 40);
+            command.arg("MQ.DONE").arg(queue).arg(id).arg(delivery.token);
+            answer.write(&mut command);
+            batch.add_command(command);
+        }
+        let sampled = self.sampler.is_due();
+        if sampled {
+            batch.cmd("MQ.INFO").arg(queue);
+        }
+        let blocked = if stopping { self.core.blocked() } else { None };
+        // A client's number means something on its own server only.
+        let same = |there: &super::core::Identity| {
+            self.link.identity().is_some_and(|here| here.server == there.server)
+        };
+        if let Some(identity) = blocked.filter(same) {
+            batch.cmd("CLIENT").arg("UNBLOCK").arg(identity.client);
+        }
+        (batch, sampled)
+    }
+
+    /// Reads the replies; returns an error that calls for a new connection, if there is one.
+    fn read(
+        &mut self,
+        replies: Vec<RedisResult<Value>>,
+        sent: Instant,
+        sampled: bool,
+    ) -> Option<RedisError> {
+        let mut replies = replies.into_iter();
+        let mut failure = None;
+        let mut unsure = Vec::new();
+        for delivery in std::mem::take(&mut self.extensions) {
+            match replies.next().map(reply::extended) {
+                Some(Ok(Extended::Held)) => {
+                    delivery.extended(sent);
+                    self.core.desk.beat_by(delivery.extend_at());
+                }
+                Some(Ok(Extended::Taken)) => self.core.lose(&delivery, LostLock::Taken),
+                Some(Ok(Extended::Gone)) => self.core.lose(&delivery, LostLock::Gone),
+                Some(Err(error)) => {
+                    failure = Some(error);
+                    unsure.push(delivery);
+                }
+                None => unsure.push(delivery),
+            }
+        }
+        self.extensions = unsure;
+        let mut unsure = Vec::new();
+        let letters = std::mem::take(&mut self.letters);
+        let count = letters.len();
+        for letter in letters {
+            match replies.next().map(reply::answered) {
+                Some(Ok(answered)) => self.arrived(&letter, answered),
+                Some(Err(error)) if is_final(&error) => self.refused(&letter, &error),
+                Some(Err(error)) => {
+                    failure = Some(error);
+                    unsure.push(letter);
+                }
+                None => unsure.push(letter),
+            }
+        }
+        self.core.desk.settle(count - unsure.len());
+        self.letters = unsure;
+        if sampled {
+            let info = replies.next().and_then(Result::ok);
+            self.sampler.sampled(&self.core, info);
+        }
+        failure
+    }
+
+    fn arrived(&self, letter: &Letter, answered: Answered) {
+        let spec = &self.core.spec;
+        let (id, attempt) = (&letter.delivery.id, letter.delivery.attempt);
+        let Answered::Became(became) = answered else {
+            tracing::debug!(queue = %spec.queue.shown, %id, attempt, ?answered, "answer refused");
+            spec.meter.add(Count::AnswersRefused, 1);
+            return spec.events.send(|| Event::AnswerRefused { id: id.clone(), attempt });
+        };
+        let id = || id.clone();
+        match letter.answer {
+            Answer::Success(_) => {
+                spec.meter.add(Count::Finished, 1);
+                spec.events.send(|| Event::Finished { id: id(), attempt, became });
+            }
+            Answer::Release => {
+                spec.meter.add(Count::Released, 1);
+                spec.events.send(|| Event::Released { id: id() });
+            }
+            Answer::Retry(_) if became != Some(Status::Dead) => {
+                spec.meter.add(Count::Retried, 1);
+                spec.events.send(|| Event::Retried { id: id(), attempt });
+            }
+            Answer::Retry(_) | Answer::Error(_) => {
+                spec.meter.add(Count::Dead, 1);
+                spec.events.send(|| Event::Dead { id: id(), attempt });
+            }
+        }
+    }
+
+    fn refused(&self, letter: &Letter, error: &RedisError) {
+        let spec = &self.core.spec;
+        let (id, attempt) = (&letter.delivery.id, letter.delivery.attempt);
+        tracing::error!(queue = %spec.queue.shown, %id, attempt, %error, "answer refused");
+        spec.meter.add(Count::AnswersRefused, 1);
+        spec.events.send(|| Event::AnswerRefused { id: id.clone(), attempt });
+    }
+}
+
+/// Whether asking again cannot help: the key is no queue any more, or the server does not
+/// understand. A server that does not know the command may have been started without the module,
+/// and everything else (READONLY, LOADING, NOAUTH …) passes.
+fn is_final(error: &RedisError) -> bool {
+    match error.code() {
+        Some("WRONGTYPE") => true,
+        Some("ERR") => !error.detail().is_some_and(|detail| detail.contains("unknown command")),
+        _ => false,
+    }
+}

@@ -1,0 +1,225 @@
+//! Describing a worker.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    core::{QueueName, Spec},
+    events::{Events, Poll},
+    meter::Meter,
+    settings::{EndOfQueue, Settings, SizeWarning, Start},
+    slot::Handling,
+    Worker,
+};
+use crate::{
+    codec::{Decode, MessagePack},
+    connect::Connect,
+    error::BuildError,
+    handler::Handler,
+    outcome::Outcome,
+    policy::{Failure, RetryPolicy},
+};
+
+/// Describes a [`Worker`]. Every value has a default; [`build`](Self::build) checks them all.
+#[must_use = "a builder does nothing until it is built"]
+pub struct WorkerBuilder<C = MessagePack> {
+    source: Arc<dyn Connect>,
+    queue: Vec<u8>,
+    codec: C,
+    settings: Settings,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(source: impl Connect, queue: impl Into<Vec<u8>>) -> Self {
+        Self {
+            source: Arc::new(source),
+            queue: queue.into(),
+            codec: MessagePack,
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl<C> WorkerBuilder<C> {
+    /// How payloads are read; [`MessagePack`] by default.
+    pub fn codec<D>(self, codec: D) -> WorkerBuilder<D> {
+        WorkerBuilder { source: self.source, queue: self.queue, codec, settings: self.settings }
+    }
+
+    /// How many messages are handled at the same time; 16 by default. With 0 the worker is built
+    /// but never starts, which turns a queue off by configuration.
+    pub fn handlers(mut self, handlers: usize) -> Self {
+        self.settings.handlers = handlers;
+        self
+    }
+
+    /// How long a message is locked at a time; 30 seconds by default, at least 100 ms.
+    ///
+    /// The worker extends the lock after each third of it for as long as the handler runs, so
+    /// that this says nothing about how long a handler may take. It is how long a message waits
+    /// after its worker was killed or cut off. A message's own lock time wins.
+    pub fn lock(mut self, lock: Duration) -> Self {
+        self.settings.lock = lock;
+        self
+    }
+
+    /// What to do when the queue is empty; blocking for 5 seconds at a time by default.
+    pub fn end_of_queue(mut self, end_of_queue: EndOfQueue) -> Self {
+        self.settings.end_of_queue = end_of_queue;
+        self
+    }
+
+    /// When the worker begins; at once by default.
+    pub fn start(mut self, start: Start) -> Self {
+        self.settings.start = start;
+        self
+    }
+
+    /// How many messages one reply may bring; 512 by default, and never more than there are free
+    /// handlers. With large payloads a smaller number bounds the memory they take.
+    pub fn max_batch(mut self, messages: usize) -> Self {
+        self.settings.max_batch = messages;
+        self
+    }
+
+    /// A pause after every poll; none by default. See also [`rate_limit`](Self::rate_limit).
+    pub fn throttle(mut self, pause: Duration) -> Self {
+        self.settings.pause = pause;
+        self.settings.throttle =
+            (!pause.is_zero()).then(|| Arc::new(move |_: &Poll<'_>| pause) as _);
+        self
+    }
+
+    /// A pause after every poll that depends on what came of it.
+    pub fn throttle_with(
+        mut self,
+        pause: impl Fn(&Poll<'_>) -> Duration + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.pause = Duration::ZERO;
+        self.settings.throttle = Some(Arc::new(pause));
+        self
+    }
+
+    /// Takes at most that many messages in any period of that length. What may not be handled yet
+    /// is not taken, so that no lock is held for it and other workers may have it.
+    pub fn rate_limit(mut self, messages: usize, period: Duration) -> Self {
+        self.settings.rate = Some((messages, period));
+        self
+    }
+
+    /// How long the server may take to answer, its blocking wait not counted; 3 seconds by
+    /// default. A server that is silent for longer is given up and connected to anew.
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.response_timeout = timeout;
+        self
+    }
+
+    /// How long opening a connection may take; 3 seconds by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// The pauses between tries to reach the server: they double from the first to the second,
+    /// with jitter; 100 ms to 5 seconds by default.
+    pub fn reconnect_backoff(mut self, least: Duration, most: Duration) -> Self {
+        self.settings.reconnect = (least, most);
+        self
+    }
+
+    /// The grace time of a worker that is dropped while it runs; 30 seconds by default.
+    pub fn stop_timeout(mut self, grace: Duration) -> Self {
+        self.settings.stop_timeout = grace;
+        self
+    }
+
+    /// Decides for handlers that return [`Outcome::RetryByPolicy`]; exponential by default.
+    pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
+        self.settings.retry_policy = policy;
+        self
+    }
+
+    /// Decides about messages that were not handled: the handler returned an error or panicked,
+    /// or the payload could not be decoded. By default an error is retried exponentially, and the
+    /// other two become dead letters.
+    ///
+    /// ```
+    /// # use redis_mq_client::{redis, Worker};
+    /// use redis_mq_client::{policy::Cause, Outcome};
+    ///
+    /// # fn example(client: redis::Client) {
+    /// let builder = Worker::builder(client, "mails").on_failure(|failure| match failure.cause {
+    ///     Cause::Error(_) if failure.attempt < 5 => Outcome::RetryExponential,
+    ///     cause => Outcome::error(cause.to_string()),
+    /// });
+    /// # let _ = builder; }
+    /// ```
+    pub fn on_failure(
+        mut self,
+        policy: impl Fn(&Failure<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.failure_policy = Arc::new(policy);
+        self
+    }
+
+    /// Called after every poll, on the worker's own thread: it should be quick.
+    pub fn monitor(mut self, monitor: impl Fn(&Poll<'_>) + Send + Sync + 'static) -> Self {
+        self.settings.monitor = Some(Arc::new(monitor));
+        self
+    }
+
+    /// Looks at the queue's state that often, for the monitor and the throttle.
+    pub fn sample_queue(mut self, every: Duration) -> Self {
+        self.settings.sample_every = Some(every);
+        self
+    }
+
+    /// Logs a warning when more than `above` messages wait, at most once in a while. The queue is
+    /// looked at every 10 seconds, or as [`sample_queue`](Self::sample_queue) says.
+    pub fn size_warning(mut self, above: u64, at_most_every: Duration) -> Self {
+        self.settings.size_warning = Some(SizeWarning { above, at_most_every });
+        self
+    }
+
+    /// Builds the worker, and starts it unless [`start`](Self::start) says otherwise.
+    ///
+    /// Fails if a value is out of range, and, if it starts, outside of a tokio runtime.
+    pub fn build<T, H>(self, handler: H) -> Result<Worker, BuildError>
+    where
+        T: Send + 'static,
+        C: Decode<T> + Send + Sync + 'static,
+        H: Handler<T>,
+    {
+        self.settings.check()?;
+        if self.queue.is_empty() {
+            let problem = "a queue needs a name";
+            return Err(BuildError::InvalidOption { option: "queue", problem });
+        }
+        let queue = QueueName::new(self.queue);
+        let start = self.settings.start;
+        let spec = Spec {
+            meter: Meter::new(&queue.shown),
+            queue: Arc::new(queue),
+            settings: self.settings,
+            source: self.source,
+            runner: Arc::new(Handling::new(self.codec, handler)),
+            events: Events::new(),
+        };
+        let worker = Worker {
+            spec: Arc::new(spec),
+            run: Default::default(),
+            stopping: Default::default(),
+        };
+        match start {
+            Start::Automatic => worker.start_after(Duration::ZERO)?,
+            Start::Delayed(delay) => worker.start_after(delay)?,
+            Start::Manual => false,
+        };
+        Ok(worker)
+    }
+}
+
+impl<C> std::fmt::Debug for WorkerBuilder<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.settings.fmt(f)
+    }
+}

@@ -1,0 +1,332 @@
+//! The worker's desk: what has been taken, what is being handled, and what is to be sent.
+
+use std::{
+    collections::VecDeque,
+    sync::{atomic::Ordering, Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use slab::Slab;
+use tokio::{sync::Notify, time::Instant};
+
+use super::delivery::{Delivery, LostLock};
+use crate::outcome::Answer;
+
+/// An answer on its way to the server.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) delivery: Arc<Delivery>,
+    pub(crate) answer: Answer,
+}
+
+/// What is to be sent: locks to extend, and answers.
+#[derive(Debug, Default)]
+pub(crate) struct Post {
+    pub(crate) extensions: Vec<Arc<Delivery>>,
+    pub(crate) letters: Vec<Letter>,
+}
+
+/// Shared by the tasks of one run of a worker. One lock guards it all and is never held while
+/// anything waits.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    handlers: usize,
+    /// With this many answers unsent, nothing new is taken.
+    most_unsent: usize,
+    state: Mutex<State>,
+    /// Wakes a handler slot: something is ready.
+    work: Notify,
+    /// Wakes whoever takes messages: a slot is free.
+    room: Notify,
+    /// Wakes whoever sends: there is post.
+    pub(crate) mail: Notify,
+    /// Wakes the heartbeat: it has to look earlier than it planned.
+    pub(crate) beat: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Taken, not begun.
+    ready: VecDeque<Arc<Delivery>>,
+    /// With a handler.
+    running: Slab<Arc<Delivery>>,
+    post: Post,
+    /// Answers that have left `post` and are not known to have arrived.
+    sending: usize,
+    /// The number of free slots at which to wake whoever takes messages; 0 is not at all.
+    room_at: usize,
+    /// A slot has been woken and has not looked yet.
+    waking: bool,
+    closed: bool,
+    /// When the heartbeat will look next.
+    beat_at: Option<Instant>,
+}
+
+impl Desk {
+    pub(crate) fn new(handlers: usize) -> Self {
+        Self {
+            handlers,
+            most_unsent: handlers.saturating_mul(4).max(1_000),
+            state: Mutex::default(),
+            work: Notify::new(),
+            room: Notify::new(),
+            mail: Notify::new(),
+            beat: Notify::new(),
+        }
+    }
+
+    /// No code that may panic runs under the lock, so that a poisoned one is a good one.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // Taking messages.
+
+    /// Free slots, 0 also while too many answers wait to be sent.
+    pub(crate) fn free(&self) -> usize {
+        self.free_in(&self.state())
+    }
+
+    fn free_in(&self, state: &State) -> usize {
+        if state.post.letters.len() + state.sending > self.most_unsent {
+            return 0;
+        }
+        self.handlers - (state.ready.len() + state.running.len()).min(self.handlers)
+    }
+
+    /// Waits until that many slots are free.
+    pub(crate) async fn room_for(&self, slots: usize) {
+        loop {
+            {
+                let mut state = self.state();
+                if self.free_in(&state) >= slots {
+                    state.room_at = 0;
+                    return;
+                }
+                state.room_at = slots;
+            }
+            self.room.notified().await;
+        }
+    }
+
+    fn tell_room(&self, state: &mut State) {
+        if state.room_at > 0 && self.free_in(state) >= state.room_at {
+            state.room_at = 0;
+            self.room.notify_one();
+        }
+    }
+
+    /// Puts deliveries before the handlers, or, when the desk is closed, gives them back.
+    pub(crate) fn admit(&self, deliveries: impl IntoIterator<Item = Arc<Delivery>>) {
+        let mut state = self.state();
+        for delivery in deliveries {
+            if state.closed {
+                self.send(&mut state, delivery, Answer::Release);
+            } else {
+                self.look_by(&mut state, delivery.extend_at());
+                state.ready.push_back(delivery);
+            }
+        }
+        self.wake_slot(&mut state);
+    }
+
+    // Handling.
+
+    /// Wakes one slot; it wakes the next one if there is more to do.
+    fn wake_slot(&self, state: &mut State) {
+        if !state.waking && !state.ready.is_empty() {
+            state.waking = true;
+            self.work.notify_one();
+        }
+    }
+
+    /// The next delivery to handle, or `None` when the desk is closed.
+    pub(crate) async fn next(self: &Arc<Self>) -> Option<Begun> {
+        let mut woken = false;
+        loop {
+            // Listening before looking, so that no call falls in between.
+            let called = self.work.notified();
+            {
+                let mut state = self.state();
+                if woken {
+                    state.waking = false;
+                }
+                while let Some(delivery) = state.ready.pop_front() {
+                    match delivery.how_lost() {
+                        None => {
+                            let key = state.running.insert(Arc::clone(&delivery));
+                            self.wake_slot(&mut state);
+                            drop(state);
+                            let desk = Arc::clone(self);
+                            return Some(Begun { desk, delivery, key: Some(key) });
+                        }
+                        // Perhaps still ours: nothing has happened to it, and nothing will here.
+                        Some(LostLock::Unconfirmed) => {
+                            self.send(&mut state, delivery, Answer::Release);
+                        }
+                        Some(_) => {}
+                    }
+                    self.tell_room(&mut state);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            called.await;
+            woken = true;
+        }
+    }
+
+    /// The handler of `key` has ended, with an answer or without.
+    fn end(&self, key: usize, answer: Option<Answer>) {
+        let mut state = self.state();
+        let Some(delivery) = state.running.try_remove(key) else { return };
+        delivery.ended.store(true, Ordering::Release);
+        let report = match (delivery.how_lost(), &answer) {
+            (None, _) | (Some(LostLock::Unconfirmed), Some(Answer::Success(_))) => answer,
+            _ => None,
+        };
+        if let Some(answer) = report {
+            self.send(&mut state, delivery, answer);
+        }
+        self.tell_room(&mut state);
+    }
+
+    /// No delivery is begun any more; those that were not are given back.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        while let Some(delivery) = state.ready.pop_front() {
+            if matches!(delivery.how_lost(), None | Some(LostLock::Unconfirmed)) {
+                self.send(&mut state, delivery, Answer::Release);
+            }
+        }
+        drop(state);
+        self.work.notify_waiters();
+    }
+
+    /// Gives up on everything that is still being handled.
+    pub(crate) fn abandon(&self) -> Vec<Arc<Delivery>> {
+        let abandoned: Vec<_> = self.state().running.drain().collect();
+        for delivery in &abandoned {
+            delivery.ended.store(true, Ordering::Release);
+            delivery.lose(LostLock::Stopped);
+        }
+        abandoned
+    }
+
+    // Sending.
+
+    fn send(&self, state: &mut State, delivery: Arc<Delivery>, answer: Answer) {
+        delivery.ended.store(true, Ordering::Release);
+        state.post.letters.push(Letter { delivery, answer });
+        if state.post.letters.len() == 1 {
+            self.mail.notify_one();
+        }
+    }
+
+    /// Takes what is to be sent, at most so many answers.
+    pub(crate) fn collect(&self, most: usize) -> Post {
+        let mut state = self.state();
+        let count = state.post.letters.len().min(most);
+        let rest = state.post.letters.split_off(count);
+        let letters = std::mem::replace(&mut state.post.letters, rest);
+        state.sending += letters.len();
+        Post { extensions: std::mem::take(&mut state.post.extensions), letters }
+    }
+
+    /// So many answers of those collected are known to have arrived, or are given up.
+    pub(crate) fn settle(&self, count: usize) {
+        let mut state = self.state();
+        state.sending = state.sending.saturating_sub(count);
+        self.tell_room(&mut state);
+    }
+
+    /// Puts back answers that could not be sent, for the report.
+    pub(crate) fn put_back(&self, letters: Vec<Letter>) {
+        let mut state = self.state();
+        state.sending = state.sending.saturating_sub(letters.len());
+        state.post.letters.extend(letters);
+    }
+
+    /// Whether every answer is known to have arrived.
+    pub(crate) fn is_clear(&self) -> bool {
+        let state = self.state();
+        state.post.letters.is_empty() && state.sending == 0
+    }
+
+    // The heartbeat.
+
+    /// Looks at every lock: asks for the extensions that are due, and returns the deliveries whose
+    /// lock has ended, and when to look again (`None`: when there is something).
+    pub(crate) fn look(&self, now: Instant) -> (Vec<Arc<Delivery>>, Option<Instant>) {
+        let mut state = self.state();
+        let State { ready, running, post, beat_at, .. } = &mut *state;
+        let (mut ended, mut next) = (Vec::new(), None);
+        let before = post.extensions.len();
+        for delivery in ready.iter().chain(running.iter().map(|(_, delivery)| delivery)) {
+            if delivery.is_lost() {
+                continue;
+            }
+            let deadline = delivery.deadline();
+            if deadline <= now {
+                ended.push(Arc::clone(delivery));
+                continue;
+            }
+            let mut look_at = delivery.extend_at();
+            if look_at <= now && !delivery.extending.swap(true, Ordering::AcqRel) {
+                post.extensions.push(Arc::clone(delivery));
+            }
+            if delivery.extending.load(Ordering::Acquire) {
+                look_at = deadline;
+            }
+            next = Some(next.map_or(look_at, |next: Instant| next.min(look_at)));
+        }
+        if post.extensions.len() > before {
+            self.mail.notify_one();
+        }
+        *beat_at = next;
+        (ended, next)
+    }
+
+    /// Makes the heartbeat look at that time at the latest.
+    pub(crate) fn beat_by(&self, at: Instant) {
+        self.look_by(&mut self.state(), at);
+    }
+
+    fn look_by(&self, state: &mut State, at: Instant) {
+        if state.beat_at.is_none_or(|planned| at < planned) {
+            state.beat_at = Some(at);
+            self.beat.notify_one();
+        }
+    }
+
+    /// How many deliveries are being handled now.
+    pub(crate) fn running(&self) -> usize {
+        self.state().running.len()
+    }
+}
+
+/// A delivery in a handler's hands. Dropped without [`finish`](Self::finish), as when its task is
+/// torn down, it is neither extended nor answered: it comes back when its lock ends.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    desk: Arc<Desk>,
+    pub(crate) delivery: Arc<Delivery>,
+    key: Option<usize>,
+}
+
+impl Begun {
+    pub(crate) fn finish(mut self, answer: Answer) {
+        if let Some(key) = self.key.take() {
+            self.desk.end(key, Some(answer));
+        }
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.desk.end(key, None);
+        }
+    }
+}

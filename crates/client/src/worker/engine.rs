@@ -1,0 +1,61 @@
+//! The worker's own thread: its connections and its heartbeat.
+//!
+//! They live apart from the handlers so that a handler that computes or blocks where it should
+//! not, on however many threads, cannot keep locks from being extended or answers from being sent.
+
+use std::{future::Future, io, panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::{runtime, sync::oneshot, time::sleep};
+
+use super::{
+    answering,
+    core::{Core, Phase},
+    heartbeat, taking,
+};
+
+/// Starts the thread. The receiver hears of its end.
+pub(crate) fn start(core: Arc<Core>, delay: Duration) -> io::Result<oneshot::Receiver<()>> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let (ended, hear) = oneshot::channel();
+    let name = format!("mq {}", core.spec.queue.shown.replace('\0', "?"));
+    thread::Builder::new().name(name).spawn(move || {
+        runtime.block_on(run(core, delay));
+        // Name look-ups run on threads of their own and may take their time.
+        runtime.shutdown_background();
+        // Nobody may be listening, when the worker was dropped.
+        let _ = ended.send(());
+    })?;
+    Ok(hear)
+}
+
+async fn run(core: Arc<Core>, delay: Duration) {
+    let taking = tokio::spawn({
+        let core = Arc::clone(&core);
+        async move {
+            for_good(&core, "taking", || taking::run(Arc::clone(&core), delay)).await;
+            core.end_taking();
+        }
+    });
+    let heartbeat = tokio::spawn({
+        let core = Arc::clone(&core);
+        async move { for_good(&core, "heartbeat", || heartbeat::run(Arc::clone(&core))).await }
+    });
+    for_good(&core, "answering", || answering::run(Arc::clone(&core))).await;
+    core.advance(Phase::Ended);
+    // Both look at the phase and nothing else once it has ended.
+    let _ = tokio::join!(taking, heartbeat);
+}
+
+/// Runs a task of the worker until it ends. One that panics, which would be a fault of this crate
+/// or of a connection's, is logged and started again: a worker never ends by itself.
+async fn for_good<F, Fut>(core: &Core, task: &str, make: F)
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = ()>,
+{
+    while AssertUnwindSafe(make()).catch_unwind().await.is_err() {
+        tracing::error!(queue = %core.spec.queue.shown, task, "a task panicked, starting it again");
+        sleep(Duration::from_secs(1)).await;
+    }
+}

@@ -1,0 +1,204 @@
+//! Working.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::broadcast, task::JoinSet};
+
+use crate::error::StartError;
+
+mod answering;
+mod builder;
+mod core;
+pub(crate) mod delivery;
+mod desk;
+mod engine;
+mod events;
+mod heartbeat;
+mod link;
+mod meter;
+mod rate;
+mod sampling;
+mod settings;
+mod slot;
+mod stop;
+mod taking;
+
+pub(crate) use self::core::QueueName;
+pub use self::{
+    builder::WorkerBuilder,
+    delivery::LostLock,
+    events::{Event, Poll, PollResult, Side},
+    meter::WorkerStats,
+    settings::{EndOfQueue, Start},
+    stop::StopReport,
+};
+use self::{
+    core::{Core, Spec},
+    slot::OpenSlots,
+    stop::Run,
+};
+use crate::connect::Connect;
+
+/// Takes messages from a queue and gives them to a handler, for as long as it is not stopped.
+///
+/// See the [guide](crate::guide) for what it does and how to choose its settings.
+///
+/// Dropping a running worker begins to stop it: nothing new is taken, what was not begun is given
+/// back, and handlers get the builder's [`stop_timeout`](WorkerBuilder::stop_timeout) to finish.
+/// [`stop`](Self::stop) does the same and waits.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// use redis_mq_client::{redis, Message, Worker};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = redis::Client::open("redis://127.0.0.1/")?;
+/// let worker = Worker::builder(client, "mails").handlers(8).build(
+///     |message: Message<String>| async move { println!("{}", message.value) },
+/// )?;
+/// // … until it is time to go:
+/// let report = worker.stop(Duration::from_secs(30)).await;
+/// println!("left unfinished: {:?}", report.unfinished);
+/// # Ok(()) }
+/// ```
+#[must_use = "a worker that is dropped stops"]
+pub struct Worker {
+    spec: Arc<Spec>,
+    run: Mutex<Option<Run>>,
+    /// Held while a stop is under way, so that a second one waits for it.
+    stopping: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Worker {
+    /// Describes a worker for the queue of that name; connections come from `source`: a
+    /// [`redis::Client`], [`ClusterNodes`](crate::ClusterNodes), or anything that can
+    /// [`Connect`].
+    pub fn builder(source: impl Connect, queue: impl Into<Vec<u8>>) -> WorkerBuilder {
+        WorkerBuilder::new(source, queue)
+    }
+
+    /// Starts to take messages. `false`: it runs already, or has no handlers.
+    ///
+    /// Handlers run on the tokio runtime that this is called in.
+    pub fn start(&self) -> Result<bool, StartError> {
+        self.start_after(Duration::ZERO)
+    }
+
+    fn start_after(&self, delay: Duration) -> Result<bool, StartError> {
+        let handle = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let mut run = self.run();
+        if run.is_some() || self.spec.settings.handlers == 0 {
+            return Ok(false);
+        }
+        let core = Arc::new(Core::new(Arc::clone(&self.spec)));
+        let engine = engine::start(Arc::clone(&core), delay).map_err(StartError::Thread)?;
+        let open = Arc::new(OpenSlots(Arc::clone(&core)));
+        let mut slots = JoinSet::new();
+        for _ in 0..self.spec.settings.handlers {
+            let runner = Arc::clone(&self.spec.runner);
+            slots.spawn_on(runner.slot(Arc::clone(&core), Arc::clone(&open)), &handle);
+        }
+        *run = Some(Run { core, slots, engine, handle });
+        tracing::info!(queue = %self.spec.queue.shown, "worker started");
+        Ok(true)
+    }
+
+    /// Stops taking messages, gives back those not begun without counting the attempt, waits up
+    /// to `grace` for running handlers, sends their answers, and tells what was left.
+    ///
+    /// After the grace time, running handlers are cancelled (their
+    /// [`cancellation`](crate::Message::cancellation) says so) and dropped at their next await;
+    /// then at most twice the response timeout goes into sending answers. Once begun, the stop
+    /// goes on even if this future is dropped. A worker that does not run has nothing left.
+    pub async fn stop(&self, grace: Duration) -> StopReport {
+        let stopping = Arc::clone(&self.stopping).lock_owned().await;
+        let Some(run) = self.run().take() else { return StopReport::default() };
+        run.begin_to_stop();
+        let handle = run.handle.clone();
+        let finish = async move {
+            let report = run.finish(grace).await;
+            drop(stopping);
+            report
+        };
+        // The task ends early only when its runtime does, and with it all handlers.
+        handle.spawn(finish).await.unwrap_or_default()
+    }
+
+    /// Whether it takes messages, or tries to.
+    pub fn is_running(&self) -> bool {
+        self.run().is_some()
+    }
+
+    /// Everything that happens from now on. A listener that falls 4096 events behind misses some,
+    /// which its next `recv` says.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.spec.events.subscribe()
+    }
+
+    /// What it has done since it was built.
+    pub fn stats(&self) -> WorkerStats {
+        self.spec.meter.stats()
+    }
+
+    /// The queue's name.
+    pub fn queue(&self) -> &[u8] {
+        &self.spec.queue.key
+    }
+
+    /// The most messages a second that the settings allow, however fast the handlers are: the
+    /// throttle lets every handler get one message between two pauses, and the rate limit allows
+    /// what it says. `None` if neither is set.
+    pub fn expected_throughput(&self) -> Option<f64> {
+        let settings = &self.spec.settings;
+        let throttled = (!settings.pause.is_zero()).then(|| {
+            let batch = settings.handlers.min(settings.max_batch);
+            batch as f64 / settings.pause.as_secs_f64()
+        });
+        let limited = settings.rate.map(|(most, period)| most as f64 / period.as_secs_f64());
+        match (throttled, limited) {
+            (Some(throttled), Some(limited)) => Some(throttled.min(limited)),
+            (throttled, limited) => throttled.or(limited),
+        }
+    }
+
+    fn run(&self) -> std::sync::MutexGuard<'_, Option<Run>> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(feature = "signals")]
+#[cfg_attr(docsrs, doc(cfg(feature = "signals")))]
+impl Worker {
+    /// Works until the process gets SIGTERM or SIGINT (Ctrl-C), and then [stops](Self::stop).
+    /// Further signals while it stops change nothing: the grace time is the limit.
+    pub async fn run_until_signal(&self, grace: Duration) -> std::io::Result<StopReport> {
+        crate::shutdown_signal()?.await;
+        Ok(self.stop(grace).await)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(run) = self.run().take() {
+            run.begin_to_stop();
+            let grace = self.spec.settings.stop_timeout;
+            // On a runtime that has ended this does nothing, and nothing is left to do: its slots
+            // are gone, and the last one has ended the run.
+            run.handle.clone().spawn(async move { drop(run.finish(grace).await) });
+        }
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("queue", &self.spec.queue.shown)
+            .field("settings", &self.spec.settings)
+            .field("running", &self.is_running())
+            .finish_non_exhaustive()
+    }
+}
