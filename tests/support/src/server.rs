@@ -338,8 +338,12 @@ impl Server {
         let target = offset(&mut there, "master_repl_offset");
         let mut here = self.conn();
         wait_until(PATIENCE, || {
-            let up = info(&mut here, "replication", "master_link_status").as_deref() == Some("up");
-            up && offset(&mut here, "slave_repl_offset") >= target
+            // A replica that has not noticed yet that its primary restarted has the old history; a
+            // primary may start a new one when its first replica comes.
+            let history = info(&mut there, "replication", "master_replid");
+            info(&mut here, "replication", "master_link_status").as_deref() == Some("up")
+                && info(&mut here, "replication", "master_replid") == history
+                && offset(&mut here, "slave_repl_offset") >= target
         });
     }
 
