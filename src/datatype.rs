@@ -40,7 +40,13 @@ impl StoredQueue {
     fn around(queue: Queue, random: SmallRng) -> Self {
         let published = Published::new();
         published.publish(&queue);
-        Self { queue, log: Log::default(), random, watched_from: u64::MAX, published }
+        Self {
+            queue,
+            log: Log::default(),
+            random,
+            watched_from: u64::MAX,
+            published,
+        }
     }
 }
 
@@ -65,9 +71,13 @@ impl NativeType for StoredQueue {
             if chunk.is_empty() {
                 break;
             }
-            loader.feed(&chunk).map_err(|damaged| refuse(reader, damaged.0))?;
+            loader
+                .feed(&chunk)
+                .map_err(|damaged| refuse(reader, damaged.0))?;
         }
-        let queue = loader.finish().map_err(|damaged| refuse(reader, damaged.0))?;
+        let queue = loader
+            .finish()
+            .map_err(|damaged| refuse(reader, damaged.0))?;
         Ok(Self::around(queue, random))
     }
 
@@ -97,7 +107,8 @@ impl NativeType for StoredQueue {
         let mut random = SmallRng::from_os_rng();
         let mut loader = Loader::new(random.next_u64());
         let mut whole = true;
-        self.queue.snapshot(|chunk| whole = whole && loader.feed(chunk).is_ok());
+        self.queue
+            .snapshot(|chunk| whole = whole && loader.feed(chunk).is_ok());
         let queue = loader.finish().ok().filter(|_| whole)?;
         Some(Self::around(queue, random))
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use redis_mq_core::ApplyError;
+
 /// The error of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
@@ -33,6 +35,8 @@ pub enum Error {
     },
     /// The command is not for clients.
     ReplicationOnly,
+    /// This server's queue is not the one that its primary, or the author of its append-only file, had.
+    Diverged(&'static str),
     /// A fault of the module, which is in the log.
     Internal,
 }
@@ -55,12 +59,22 @@ impl fmt::Display for Error {
             Error::ReplicationOnly => {
                 f.write_str("ERR this command is for replication and the append-only file only")
             }
+            Error::Diverged(what) => write!(f, "ERR replication has diverged: {what}"),
             Error::Internal => f.write_str("ERR internal error"),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+impl From<ApplyError> for Error {
+    fn from(error: ApplyError) -> Error {
+        match error {
+            ApplyError::Damaged(damaged) => Error::Diverged(damaged.0),
+            ApplyError::Diverged(what) => Error::Diverged(what),
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -84,6 +98,7 @@ mod tests {
                 max: 512,
             },
             Error::ReplicationOnly,
+            Error::Diverged("a message is not there"),
             Error::Internal,
         ];
         for error in errors {

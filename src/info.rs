@@ -1,12 +1,14 @@
-//! `INFO mq`: what this server has done with queues since it started.
+//! `INFO mq`: the queues in memory, and what this server has done with them since it started.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use redis_mq_core::{Queue, Totals};
 
 use crate::redis::{register_info, Ctx, InfoSource, InfoWriter, LoadError};
 
-/// A number that commands move and `INFO` shows. Moved by the server's thread and, where values are
-/// freed in the background, by another one.
+/// A number that only the server's thread changes.
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
@@ -14,71 +16,135 @@ impl Gauge {
         Gauge(AtomicU64::new(0))
     }
 
-    /// One more.
-    #[inline]
-    pub fn up(&self) {
-        self.add(1);
-    }
-
     /// `n` more.
     #[inline]
     pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
+        // One thread writes: no need for the cost of an atomic addition.
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(n),
+            Ordering::Relaxed,
+        );
     }
 
-    /// One less; each goes with an [`Gauge::up`] before.
+    /// One less; each goes with an addition before.
     #[inline]
     pub fn down(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_sub(1),
+            Ordering::Relaxed,
+        );
     }
 
     /// The number now.
+    #[inline]
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-macro_rules! gauges {
-    ($($(#[doc = $doc:literal])+ $gauge:ident as $name:literal,)+) => {
-        $($(#[doc = $doc])+ pub static $gauge: Gauge = Gauge::new();)+
+/// Clients that wait in `MQ.DEQUEUE … BLOCK`.
+pub static BLOCKED_CONSUMERS: Gauge = Gauge::new();
 
-        /// All gauges with their names in `INFO`, in its order.
-        static GAUGES: &[(&CStr, &Gauge)] = &[$(($name, &$gauge),)+];
-    };
+/// What [`Totals`] counts, over all queues since the server started.
+static SINCE_START: [(&CStr, Gauge); 6] = [
+    (c"total_enqueued", Gauge::new()),
+    (c"total_delivered", Gauge::new()),
+    (c"total_done", Gauge::new()),
+    (c"total_retried", Gauge::new()),
+    (c"total_dead", Gauge::new()),
+    (c"total_expired_locks", Gauge::new()),
+];
+
+/// Counts what one step has added to a queue's totals.
+#[inline]
+pub fn count(added: &Totals) {
+    let Totals {
+        enqueued,
+        delivered,
+        done,
+        retried,
+        dead,
+        expired_locks,
+    } = *added;
+    let numbers = [enqueued, delivered, done, retried, dead, expired_locks];
+    for ((_, gauge), number) in SINCE_START.iter().zip(numbers) {
+        gauge.add(number);
+    }
 }
 
-gauges! {
-    /// Queues in memory, in all databases.
-    QUEUES as c"queues",
-    /// Clients that wait in `MQ.DEQUEUE … BLOCK`.
-    BLOCKED_CONSUMERS as c"blocked_consumers",
-    /// Messages accepted: added, updated or requeued.
-    TOTAL_ENQUEUED as c"total_enqueued",
-    /// Deliveries.
-    TOTAL_DELIVERED as c"total_delivered",
-    /// Deliveries that ended with success.
-    TOTAL_DONE as c"total_done",
-    /// Deliveries that ended with a retry.
-    TOTAL_RETRIED as c"total_retried",
-    /// Messages that became dead letters.
-    TOTAL_DEAD as c"total_dead",
-    /// Locks that ran out before their delivery was ended.
-    TOTAL_EXPIRED_LOCKS as c"total_expired_locks",
+/// One queue's messages by status, where `INFO` can read them without opening keys. Dropped with the
+/// queue, possibly by the thread that frees in the background.
+pub struct Published([AtomicU64; Published::STATUSES.len()]);
+
+static QUEUES: Mutex<Vec<Weak<Published>>> = Mutex::new(Vec::new());
+
+impl Published {
+    /// The statuses by the last step; `done-awaiting-gc` is one that time reaches by itself.
+    const STATUSES: [&'static CStr; 7] = [
+        c"messages_queued",
+        c"messages_queued_with_backoff",
+        c"messages_locked",
+        c"messages_locked_with_requeue",
+        c"messages_done_with_backoff",
+        c"messages_done_with_requeue",
+        c"messages_dead",
+    ];
+
+    /// Numbers that `INFO` sums up from now on.
+    pub fn new() -> Arc<Published> {
+        let published = Arc::new(Published(Default::default()));
+        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+        // Room is made only for queues that are gone, so that each is looked at once on average.
+        if queues.len() == queues.capacity() {
+            queues.retain(|queue| queue.strong_count() != 0);
+        }
+        queues.push(Arc::downgrade(&published));
+        published
+    }
+
+    /// Takes the numbers over from the queue.
+    #[inline]
+    pub fn publish(&self, queue: &Queue) {
+        for (number, count) in self.0.iter().zip(queue.counts()) {
+            number.store(count as u64, Ordering::Relaxed);
+        }
+    }
 }
 
-struct Totals;
+struct Numbers;
 
-impl InfoSource for Totals {
+impl InfoSource for Numbers {
     fn write(info: &mut InfoWriter) {
-        if info.section(c"") {
-            for (name, gauge) in GAUGES {
-                info.number(name, gauge.value());
+        if !info.section(c"") {
+            return;
+        }
+        let mut sums = [0u64; Published::STATUSES.len()];
+        let mut live = 0;
+        // A crash report must not wait for whoever crashed.
+        let queues = QUEUES.try_lock();
+        for queue in queues
+            .iter()
+            .flat_map(|queues| queues.iter())
+            .filter_map(Weak::upgrade)
+        {
+            live += 1;
+            for (sum, number) in sums.iter_mut().zip(&queue.0) {
+                *sum += number.load(Ordering::Relaxed);
             }
+        }
+        info.number(c"queues", live);
+        info.number(c"messages", sums.iter().sum());
+        for (name, sum) in Published::STATUSES.iter().zip(sums) {
+            info.number(name, sum);
+        }
+        info.number(c"blocked_consumers", BLOCKED_CONSUMERS.value());
+        for (name, gauge) in &SINCE_START {
+            info.number(name, gauge.value());
         }
     }
 }
 
 /// Makes `INFO mq` answer.
 pub fn register(ctx: &Ctx) -> Result<(), LoadError> {
-    register_info::<Totals>(ctx)
+    register_info::<Numbers>(ctx)
 }

@@ -11,10 +11,14 @@ use crate::redis::{Args, Ctx, LoadError, Options};
 
 pub mod commands;
 pub mod config;
+pub mod datatype;
 pub mod error;
 pub mod info;
 pub mod parse;
 pub mod redis;
+pub mod role;
+pub mod turn;
+pub mod wake;
 
 #[cfg(not(test))]
 #[global_allocator]
@@ -36,10 +40,15 @@ pub const VERSION: c_int = {
 
 /// Everything the module has, in the order in which the server learns of it.
 fn offer(ctx: &Ctx, args: Args<'_>) -> Result<(), LoadError> {
-    ctx.set_options(Options::default());
+    ctx.set_options(Options {
+        async_loading: true,
+        atomic_slot_migration: true,
+    });
     config::register(ctx, args)?;
+    datatype::QUEUE_TYPE.register(ctx)?;
     ctx.register_commands(commands::COMMANDS)?;
     info::register(ctx)?;
+    wake::register(ctx)?;
     Ok(())
 }
 

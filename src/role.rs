@@ -7,14 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::redis::{Ctx, Role};
 
-/// Whether commands may come that have been decided elsewhere.
+/// Whether the server is a primary that has its data.
+static DECIDES: AtomicBool = AtomicBool::new(false);
+/// Whether commands may come that have been decided elsewhere: to a replica, while loading, and in a
+/// cluster, where slots move in.
 static MAY_OBEY: AtomicBool = AtomicBool::new(true);
 
-/// Asks the server, at load and whenever it says that something changed.
-pub fn refresh(ctx: &Ctx) {
+/// Asks the server, at load and whenever it says that something changed. The event of a new role may
+/// come before the flags tell it.
+pub fn changed(ctx: &Ctx, new: Option<Role>) {
     let flags = ctx.flags();
-    let decides = flags.role() == Role::Primary && !flags.is_loading();
-    MAY_OBEY.store(!decides, Ordering::Relaxed);
+    let decides = new.unwrap_or(flags.role()) == Role::Primary && !flags.is_loading();
+    DECIDES.store(decides, Ordering::Relaxed);
+    MAY_OBEY.store(!decides || flags.is_cluster(), Ordering::Relaxed);
+}
+
+/// Whether the server is a primary that has its data: only there time acts.
+pub fn decides() -> bool {
+    DECIDES.load(Ordering::Relaxed)
 }
 
 /// Whether the running command was decided elsewhere and must be repeated to the letter.

@@ -1,12 +1,13 @@
 //! How every command works on a queue: open the key, take one turn, send the effects, wake who waits.
 
 use rand::RngCore;
-use redis_mq_core::{Now, Queue, Replication, Settings, Span, Turn};
+use redis_mq_core::{ApplyError, Now, Queue, Replication, Settings, Span, Totals, Turn};
 
 use crate::commands::apply;
 use crate::config;
 use crate::datatype::{StoredQueue, QUEUE_TYPE};
 use crate::error::Error;
+use crate::info;
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
 use crate::wake;
 
@@ -57,46 +58,75 @@ pub fn take<R>(
             None => return Ok(None),
         },
     };
-    let StoredQueue { queue, log, random, .. } = stored;
+    let StoredQueue {
+        queue, log, random, ..
+    } = stored;
+    let before = queue.totals();
     let settings = settings();
     let mut turn = Turn::new(now, random.next_u64(), &settings, log);
     if send == Send::Effects {
-        turn.explain();
+        turn.spell_out();
     }
     let result = step(queue, &mut turn);
-    let changed = match stored.log.replication() {
-        Replication::Nothing => false,
-        Replication::Verbatim => {
-            ctx.replicate_verbatim();
-            true
+    match stored.log.replication() {
+        Replication::Nothing => {
+            wake::after(ctx, name, now, stored);
+            return Ok(Some(result));
         }
-        Replication::Effects(effects) => {
-            ctx.replicate(apply::NAME, name, effects);
-            true
-        }
-    };
-    if changed {
-        stored.published.publish(&stored.queue);
-        ctx.signal_modified(name);
+        Replication::Verbatim => ctx.replicate_verbatim(),
+        Replication::Effects(effects) => ctx.replicate(apply::NAME, name, effects),
     }
-    wake::after(ctx, name, now, stored);
+    end_of_change(ctx, name, now, key, before);
     Ok(Some(result))
 }
 
 /// Runs `step` on a queue as another server decided it, and passes the command on as it came.
-pub fn obey<R>(
+pub fn obey(
     ctx: &Ctx,
     name: KeyName<'_>,
-    step: impl FnOnce(&mut Queue) -> R,
-) -> Result<R, Error> {
+    step: impl FnOnce(&mut Queue) -> Result<(), ApplyError>,
+) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
     let stored = key.value_or_create(StoredQueue::new)?;
-    let result = step(&mut stored.queue);
+    let before = stored.queue.totals();
+    step(&mut stored.queue)?;
     ctx.replicate_verbatim();
+    end_of_change(ctx, name, Now::from_micros(ctx.now_us()), key, before);
+    ctx.reply_null();
+    Ok(())
+}
+
+/// What everybody learns of a changed queue: `INFO`, consumers that wait, clients that watch or cache
+/// the key, and listeners to keyspace notifications.
+#[inline]
+fn end_of_change(
+    ctx: &Ctx,
+    name: KeyName<'_>,
+    now: Now,
+    mut key: WriteKey<'_, StoredQueue>,
+    before: Totals,
+) {
+    let Some(stored) = key.value_mut() else {
+        return;
+    };
+    let added = stored.queue.totals().since(&before);
     stored.published.publish(&stored.queue);
+    wake::after(ctx, name, now, stored);
+    drop(key);
     ctx.signal_modified(name);
-    wake::after(ctx, name, Now::from_micros(ctx.now_us()), stored);
-    Ok(result)
+    info::count(&added);
+    for (number, event) in [
+        (added.expired_locks, c"mq.expire"),
+        (added.enqueued, c"mq.enqueue"),
+        (added.delivered, c"mq.dequeue"),
+        (added.done, c"mq.done"),
+        (added.retried, c"mq.retry"),
+        (added.dead, c"mq.dead"),
+    ] {
+        if number != 0 {
+            ctx.notify(event, name);
+        }
+    }
 }
 
 /// Runs `step` on a queue without changing it; `None` where there is none.

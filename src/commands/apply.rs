@@ -1,12 +1,18 @@
 //! MQ.APPLY
 
+use std::ffi::CStr;
+
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
+use crate::turn;
 
 /// The command.
 pub struct MqApply;
+
+/// The command's name as replication sends it.
+pub const NAME: &CStr = c"mq.apply";
 
 /// Reads the effects after the queue.
 pub fn parse<'a>(args: impl ArgList<'a>) -> Result<&'a [u8], Error> {
@@ -37,7 +43,8 @@ applied as it is: without clock, limits and configuration.",
         if !ctx.must_obey() {
             return Err(Error::ReplicationOnly);
         }
-        parse(args)?;
-        Err(Error::Internal)
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let effects = parse(args)?;
+        turn::obey(ctx, name, |queue| queue.apply(effects))
     }
 }

@@ -1,9 +1,12 @@
 //! MQ.CANCEL
 
+use redis_mq_core::Now;
+
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
+use crate::turn::{self, Missing, Send};
 
 /// The command.
 pub struct MqCancel;
@@ -51,9 +54,24 @@ Removes all there is of each id: a waiting, locked or finished message, a waitin
 consumer that holds the message gets null for its `MQ.DONE`. Reply: how many of the ids had something to remove.",
     };
 
-    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        Cancel::parse(args)?;
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let cancel = Cancel::parse(args)?;
+        let now = Now::from_micros(ctx.now_us());
+        let removed = turn::take(
+            ctx,
+            name,
+            Missing::Leave,
+            now,
+            Send::Effects,
+            |queue, turn| cancel.ids().filter(|id| queue.cancel(turn, id)).count(),
+        )?
+        .unwrap_or(0);
+        if removed != 0 {
+            ctx.notify(c"mq.cancel", name);
+        }
+        ctx.reply_integer(removed as u64);
+        Ok(())
     }
 }
 

@@ -1,9 +1,17 @@
 //! MQ.DEQUEUE
 
+use rand::rngs::SmallRng;
+use rand::{RngCore, SeedableRng};
+use redis_mq_core::{Delivery, EoqWaits, Now, Span};
+
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
+use crate::info::BLOCKED_CONSUMERS;
 use crate::parse::{is, once, ArgList, Cursor};
-use crate::redis::{Args, Command, Ctx};
+use crate::redis::{wait_on_key, Args, Command, Ctx, KeyName, Served, Waiting};
+use crate::role;
+use crate::turn::{self, Missing, Send};
+use crate::wake;
 
 /// The command.
 pub struct MqDequeue;
@@ -13,8 +21,8 @@ pub struct MqDequeue;
 pub struct Dequeue {
     /// At most so many deliveries, as an array of them; `None` for a single one.
     pub count: Option<u32>,
-    /// The lock time in milliseconds for messages without their own, or `None` for the configured one.
-    pub lock_ms: Option<u64>,
+    /// The lock time for messages without their own, or `None` for the configured one.
+    pub lock: Option<Span>,
     /// What to do when nothing is ready.
     pub wait: Wait,
 }
@@ -30,11 +38,11 @@ pub enum Wait {
     EndOfQueue(Pauses),
 }
 
-/// The pauses of a polling consumer in milliseconds: by dry run, the last for all further ones. None:
+/// The pauses of a polling consumer: by dry run, the last for all further ones. None:
 /// the exponential backoff.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pauses {
-    ms: [u64; Pauses::MAX],
+    spans: [Span; Pauses::MAX],
     len: usize,
 }
 
@@ -43,15 +51,22 @@ impl Pauses {
     pub const MAX: usize = 5;
 
     /// The pauses that were given.
-    pub fn as_slice(&self) -> &[u64] {
-        &self.ms[..self.len]
+    pub fn as_slice(&self) -> &[Span] {
+        &self.spans[..self.len]
+    }
+
+    fn waits(&self) -> EoqWaits<'_> {
+        match self.as_slice() {
+            [] => EoqWaits::Exponential,
+            spans => EoqWaits::Listed(spans),
+        }
     }
 
     fn parse<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Pauses, Error> {
         let mut pauses = Pauses::default();
         while args.at_number() {
-            let free = pauses.ms.get_mut(pauses.len).ok_or(Error::Syntax)?;
-            *free = args.duration("EOQ", 0)?;
+            let free = pauses.spans.get_mut(pauses.len).ok_or(Error::Syntax)?;
+            *free = Span::from_millis(args.duration("EOQ", 0)?);
             pauses.len += 1;
         }
         Ok(pauses)
@@ -62,12 +77,12 @@ impl Dequeue {
     /// Reads the arguments after the queue.
     pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Dequeue, Error> {
         let mut args = Cursor::new(args, 2);
-        let (mut count, mut lock_ms, mut wait) = (None, None, None);
+        let (mut count, mut lock, mut wait) = (None, None, None);
         while let Some(option) = args.word() {
             if is(option, "COUNT") {
                 once(&mut count, args.count("COUNT", 1)?)?;
             } else if is(option, "LOCK") {
-                once(&mut lock_ms, args.duration("LOCK", 1)?)?;
+                once(&mut lock, Span::from_millis(args.duration("LOCK", 1)?))?;
             } else if is(option, "BLOCK") {
                 once(&mut wait, Wait::Block(args.duration("BLOCK", 0)?))?;
             } else if is(option, "EOQ") {
@@ -78,9 +93,103 @@ impl Dequeue {
         }
         Ok(Dequeue {
             count,
-            lock_ms,
+            lock,
             wait: wait.unwrap_or(Wait::No),
         })
+    }
+
+    #[inline]
+    fn at_most(&self) -> usize {
+        self.count.unwrap_or(1) as usize
+    }
+
+    /// Replies with what is ready. Where nothing is, there is no reply yet.
+    #[inline]
+    fn serve(&self, ctx: &Ctx, name: KeyName<'_>, send: Send) -> Result<Got, Error> {
+        let now = Now::from_micros(ctx.now_us());
+        let got = turn::take(ctx, name, Missing::Leave, now, send, |queue, turn| {
+            let ready = queue.deliverable(turn, self.at_most());
+            if ready != 0 {
+                if self.count.is_some() {
+                    ctx.reply_array(ready);
+                }
+                queue.dequeue(turn, ready, self.lock, |delivery| reply(ctx, delivery));
+                return Got::Deliveries;
+            }
+            match &self.wait {
+                Wait::EndOfQueue(pauses) => Got::Pause(queue.eoq_wait(turn, pauses.waits())),
+                _ => Got::Nothing,
+            }
+        })?;
+        Ok(match (got, &self.wait) {
+            (Some(got), _) => got,
+            // Polling creates no queue; each such poll is a first dry run.
+            (None, Wait::EndOfQueue(pauses)) => {
+                let random = SmallRng::from_os_rng().next_u64();
+                Got::Pause(pauses.waits().draw(0, random, &turn::settings()))
+            }
+            (None, _) => Got::Nothing,
+        })
+    }
+}
+
+/// What a consumer got.
+enum Got {
+    /// Its reply.
+    Deliveries,
+    /// Nothing.
+    Nothing,
+    /// Nothing, and this long to wait before it polls again.
+    Pause(Span),
+}
+
+#[inline]
+fn reply(ctx: &Ctx, delivery: &Delivery<'_>) {
+    ctx.reply_array(6);
+    ctx.reply_bulk(delivery.id.bytes());
+    ctx.reply_bulk(delivery.payload);
+    ctx.reply_integer(delivery.attempt.into());
+    ctx.reply_integer(delivery.token.value());
+    ctx.reply_integer(delivery.lock.millis());
+    ctx.reply_integer(delivery.enqueued_at.millis());
+}
+
+/// A consumer that waits. Nothing is locked for it before the moment it is served.
+struct Consumer {
+    request: Dequeue,
+}
+
+fn wait(ctx: &Ctx, name: KeyName<'_>, timeout_ms: u64, request: Dequeue) -> Result<(), Error> {
+    BLOCKED_CONSUMERS.add(1);
+    wait_on_key(ctx, name, timeout_ms, Consumer { request })?;
+    wake::wait_begins(ctx, name);
+    Ok(())
+}
+
+impl Waiting for Consumer {
+    fn ready(&self, ctx: &Ctx, args: Args<'_>) -> Served {
+        let Some(name) = args.key(1) else {
+            return Served::No;
+        };
+        if ctx.must_not_replicate() {
+            wake::look_again(ctx, name);
+            return Served::No;
+        }
+        // A key of another type is no reason to stop waiting: the queue may come back.
+        match self.request.serve(ctx, name, Send::Effects) {
+            Ok(Got::Deliveries) => Served::Yes,
+            _ => Served::No,
+        }
+    }
+
+    fn timed_out(&self, ctx: &Ctx, _args: Args<'_>) {
+        ctx.reply_null_array();
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        BLOCKED_CONSUMERS.down();
     }
 }
 
@@ -154,9 +263,24 @@ something is ready it is served, and the dry runs start anew. Polling creates no
 factor `mq.backoff-factor-ms`, at most `mq.backoff-max-ms`.",
     };
 
-    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        Dequeue::parse(args)?;
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let request = Dequeue::parse(args)?;
+        if role::must_obey(ctx) {
+            let (count, lock) = (request.at_most(), request.lock);
+            return turn::obey(ctx, name, |queue| queue.replay_dequeue(count, lock));
+        }
+        match request.serve(ctx, name, Send::AsItComes)? {
+            Got::Deliveries => {}
+            Got::Nothing => match request.wait {
+                Wait::Block(timeout_ms) if !ctx.flags().denies_blocking() => {
+                    wait(ctx, name, timeout_ms, request)?;
+                }
+                _ => ctx.reply_null_array(),
+            },
+            Got::Pause(pause) => ctx.reply_integer(pause.millis()),
+        }
+        Ok(())
     }
 }
 
@@ -172,7 +296,9 @@ mod tests {
 
     fn pauses(options: &str) -> Vec<u64> {
         match parse(options).unwrap().wait {
-            Wait::EndOfQueue(pauses) => pauses.as_slice().to_vec(),
+            Wait::EndOfQueue(pauses) => {
+                pauses.as_slice().iter().map(|span| span.millis()).collect()
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -183,7 +309,7 @@ mod tests {
             parse(""),
             Ok(Dequeue {
                 count: None,
-                lock_ms: None,
+                lock: None,
                 wait: Wait::No
             })
         );
@@ -193,7 +319,7 @@ mod tests {
     fn options_come_in_any_order_and_case() {
         let all = Dequeue {
             count: Some(1),
-            lock_ms: Some(2),
+            lock: Some(Span::from_millis(2)),
             wait: Wait::Block(0),
         };
         assert_eq!(parse("block 0 LOCK 2 Count 1"), Ok(all));

@@ -1,11 +1,13 @@
 //! MQ.DONE
 
-use std::num::NonZeroU64;
+use redis_mq_core::{Backoff, Now, Span, Stale, Token, Verdict};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
+use crate::role;
+use crate::turn::{self, Missing, Send};
 
 /// The command.
 pub struct MqDone;
@@ -16,31 +18,9 @@ pub struct Done<'a> {
     /// The message.
     pub id: &'a [u8],
     /// The delivery.
-    pub token: u64,
+    pub token: Token,
     /// What became of it.
     pub verdict: Verdict<'a>,
-}
-
-/// What became of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict<'a> {
-    /// The work is done; with a backoff the id stays taken that long.
-    Success(Option<Backoff>),
-    /// The work is to be tried again, after the backoff.
-    Retry(Option<Backoff>),
-    /// The work can never be done, and why.
-    Error(Option<&'a [u8]>),
-    /// The work was not begun.
-    Release,
-}
-
-/// How long to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backoff {
-    /// So many milliseconds.
-    Ms(NonZeroU64),
-    /// Longer with each attempt.
-    Exponential,
 }
 
 /// The longest reason of a dead letter, in bytes.
@@ -58,7 +38,7 @@ impl<'a> Done<'a> {
         }
 
         let mut args = Cursor::new(args, 2);
-        let (id, token) = (args.id()?, args.token()?);
+        let (id, token) = (args.id()?, Token::new(args.token()?));
         let (mut verdict, mut backoff, mut reason) = (None, None, None);
         while let Some(option) = args.word() {
             if is(option, "SUCCESS") {
@@ -70,7 +50,7 @@ impl<'a> Done<'a> {
             } else if is(option, "RELEASE") {
                 once(&mut verdict, Word::Release)?;
             } else if is(option, "BACKOFF") {
-                once(&mut backoff, Backoff::parse(&mut args)?)?;
+                once(&mut backoff, parse_backoff(&mut args)?)?;
             } else if is(option, "REASON") {
                 once(&mut reason, args.bytes("REASON", 0, MAX_REASON_LEN)?)?;
             } else {
@@ -78,9 +58,13 @@ impl<'a> Done<'a> {
             }
         }
         let verdict = match (verdict.unwrap_or(Word::Success), backoff, reason) {
-            (Word::Success, backoff, None) => Verdict::Success(backoff.flatten()),
-            (Word::Retry, backoff, None) => Verdict::Retry(backoff.flatten()),
-            (Word::Error, None, reason) => Verdict::Error(reason),
+            (Word::Success, backoff, None) => Verdict::Success {
+                backoff: backoff.unwrap_or(Backoff::None),
+            },
+            (Word::Retry, backoff, None) => Verdict::Retry {
+                backoff: backoff.unwrap_or(Backoff::None),
+            },
+            (Word::Error, None, reason) => Verdict::Error { reason },
             (Word::Release, None, None) => Verdict::Release,
             _ => return Err(Error::Syntax),
         };
@@ -88,14 +72,15 @@ impl<'a> Done<'a> {
     }
 }
 
-impl Backoff {
-    /// `EXP` or a duration, of which 0 is none.
-    fn parse<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Option<Backoff>, Error> {
-        if args.keyword("EXP") {
-            return Ok(Some(Backoff::Exponential));
-        }
-        Ok(NonZeroU64::new(args.duration("BACKOFF", 0)?).map(Backoff::Ms))
+/// `EXP` or a duration, of which 0 is none.
+fn parse_backoff<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Backoff, Error> {
+    if args.keyword("EXP") {
+        return Ok(Backoff::Exponential);
     }
+    Ok(match args.duration("BACKOFF", 0)? {
+        0 => Backoff::None,
+        ms => Backoff::For(Span::from_millis(ms)),
+    })
 }
 
 impl Command for MqDone {
@@ -164,9 +149,32 @@ harmless. A lock that expired while nobody else took the message does not matter
 The command also works at `maxmemory`.",
     };
 
-    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        Done::parse(args)?;
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let Done { id, token, verdict } = Done::parse(args)?;
+        if role::must_obey(ctx) {
+            return turn::obey(ctx, name, |queue| queue.replay_done(id, token));
+        }
+        let now = Now::from_micros(ctx.now_us());
+        let ended = turn::take(
+            ctx,
+            name,
+            Missing::Leave,
+            now,
+            Send::AsItComes,
+            |queue, turn| queue.done(turn, id, token, verdict),
+        )?;
+        match ended {
+            Some(Ok(Some(ended))) => {
+                if verdict == Verdict::Release {
+                    ctx.notify(c"mq.release", name);
+                }
+                ctx.reply_bulk(ended.name().as_bytes());
+            }
+            Some(Err(Stale)) => return Err(Error::Stale),
+            Some(Ok(None)) | None => ctx.reply_null(),
+        }
+        Ok(())
     }
 }
 

@@ -1,89 +1,70 @@
 //! MQ.ENQUEUE
 
+use redis_mq_core::{Enqueue, Enqueued, Instant, Now, Outcome, Priority, Span, Start};
+
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{flag, is, once, ArgList, Cursor, MAX_INSTANT_MS};
 use crate::redis::{Args, Command, Ctx};
+use crate::role;
+use crate::turn::{self, Missing, Send};
 
 /// The command.
 pub struct MqEnqueue;
 
-/// What a producer asks for.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Enqueue<'a> {
-    /// The message's content.
-    pub payload: &'a [u8],
-    /// The producer's id, or `None` for one that the server makes.
-    pub id: Option<&'a [u8]>,
-    /// When the message is ready. `None` is now; an update then keeps the time it has.
-    pub start: Option<Start>,
-    /// The lock time of this message in milliseconds, or `None` for the consumer's.
-    pub lock_ms: Option<u64>,
-    /// How many deliveries it gets before it is dead; 0 = no limit.
-    pub attempts: u32,
-    /// 0 is delivered first, 9 last.
-    pub priority: u8,
-    /// Runs again after the delivery or the window that holds its id now.
-    pub requeue: bool,
-    /// Replaces a message with its id that still waits.
-    pub update: bool,
-}
+const LOWEST_PRIORITY: u64 = Priority::LEVELS as u64 - 1;
 
-/// When a message is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// After so many milliseconds.
-    Delay(u64),
-    /// At this instant in Unix milliseconds; one in the past is now.
-    At(u64),
-}
-
-/// The priority of a message that names none.
-pub const DEFAULT_PRIORITY: u8 = 5;
-const LOWEST_PRIORITY: u64 = 9;
-
-impl<'a> Enqueue<'a> {
-    /// Reads the arguments after the queue.
-    pub fn parse(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
-        let mut args = Cursor::new(args, 2);
-        let payload = args.value()?;
-        let (mut id, mut start, mut lock_ms) = (None, None, None);
-        let (mut attempts, mut priority) = (None, None);
-        let (mut requeue, mut update) = (false, false);
-        while let Some(option) = args.word() {
-            if is(option, "ID") {
-                once(&mut id, args.id()?)?;
-            } else if is(option, "DELAY") {
-                once(&mut start, Start::Delay(args.duration("DELAY", 0)?))?;
-            } else if is(option, "AT") {
-                once(
-                    &mut start,
-                    Start::At(args.integer("AT", 0, MAX_INSTANT_MS)?),
-                )?;
-            } else if is(option, "LOCK") {
-                once(&mut lock_ms, args.duration("LOCK", 1)?)?;
-            } else if is(option, "ATTEMPTS") {
-                once(&mut attempts, args.count("ATTEMPTS", 0)?)?;
-            } else if is(option, "PRIORITY") {
-                once(&mut priority, args.integer("PRIORITY", 0, LOWEST_PRIORITY)?)?;
-            } else if is(option, "REQUEUE") {
-                flag(&mut requeue)?;
-            } else if is(option, "UPDATE") {
-                flag(&mut update)?;
-            } else {
-                return Err(Error::Syntax);
-            }
+/// Reads the arguments after the queue.
+pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
+    let mut args = Cursor::new(args, 2);
+    let mut request = Enqueue::new(args.value()?);
+    let (mut start, mut attempts, mut priority) = (None, None, None);
+    while let Some(option) = args.word() {
+        if is(option, "ID") {
+            once(&mut request.id, args.id()?)?;
+        } else if is(option, "DELAY") {
+            once(
+                &mut start,
+                Start::After(Span::from_millis(args.duration("DELAY", 0)?)),
+            )?;
+        } else if is(option, "AT") {
+            let at = args.integer("AT", 0, MAX_INSTANT_MS)?;
+            once(&mut start, Start::At(Instant::from_millis(at)))?;
+        } else if is(option, "LOCK") {
+            once(
+                &mut request.lock,
+                Span::from_millis(args.duration("LOCK", 1)?),
+            )?;
+        } else if is(option, "ATTEMPTS") {
+            once(&mut attempts, args.count("ATTEMPTS", 0)?)?;
+        } else if is(option, "PRIORITY") {
+            once(&mut priority, args.integer("PRIORITY", 0, LOWEST_PRIORITY)?)?;
+        } else if is(option, "REQUEUE") {
+            flag(&mut request.requeue)?;
+        } else if is(option, "UPDATE") {
+            flag(&mut request.update)?;
+        } else {
+            return Err(Error::Syntax);
         }
-        Ok(Enqueue {
-            payload,
-            id,
-            start,
-            lock_ms,
-            attempts: attempts.unwrap_or(0),
-            priority: priority.map_or(DEFAULT_PRIORITY, |p| p as u8), // 0 to 9
-            requeue,
-            update,
-        })
+    }
+    request.start = start.unwrap_or_default();
+    request.attempts = attempts.unwrap_or_default();
+    if let Some(level) = priority {
+        request.priority = Priority::new(level as u8).ok_or(Error::Syntax)?; // 0 to 9
+    }
+    Ok(request)
+}
+
+/// Refuses an instant that is more than ten years away, as a delay of that length is.
+fn check_start(start: Start, now: Now) -> Result<(), Error> {
+    let latest = now.instant().after(Span::MAX);
+    match start {
+        Start::At(at) if at > latest => Err(Error::OutOfRange {
+            what: "AT",
+            min: 0,
+            max: latest.millis(),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -153,9 +134,30 @@ id of a dead letter stands beside it.
 At `maxmemory` the reply is an `OOM` error.",
     };
 
-    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        Enqueue::parse(args)?;
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let request = parse(args)?;
+        if role::must_obey(ctx) {
+            return turn::obey(ctx, name, |queue| queue.replay_enqueue(&request));
+        }
+        let now = Now::from_micros(ctx.now_us());
+        check_start(request.start, now)?;
+        let enqueued = turn::take(
+            ctx,
+            name,
+            Missing::Create,
+            now,
+            Send::AsItComes,
+            |queue, turn| queue.enqueue(turn, &request),
+        )?;
+        let Enqueued { outcome, id } = enqueued.ok_or(Error::Internal)?;
+        if outcome == Outcome::Updated {
+            ctx.notify(c"mq.update", name);
+        }
+        ctx.reply_array(2);
+        ctx.reply_bulk(outcome.name().as_bytes());
+        ctx.reply_bulk(id.bytes());
+        Ok(())
     }
 }
 
@@ -165,9 +167,9 @@ mod tests {
     use crate::parse::tests::words;
     use crate::parse::MAX_DURATION_MS;
 
-    fn parse(options: &str) -> Result<Start, Error> {
+    fn start(options: &str) -> Result<Start, Error> {
         let line = format!("MQ.ENQUEUE q p DELAY 7 {options}");
-        Enqueue::parse(&words(line.trim())[..]).map(|request| request.start.unwrap())
+        parse(&words(line.trim())[..]).map(|request| request.start)
     }
 
     fn range(what: &'static str, min: u64, max: u64) -> Result<Start, Error> {
@@ -177,44 +179,26 @@ mod tests {
     #[test]
     fn a_payload_alone_is_ready_now_with_the_defaults() {
         let args: [&[u8]; 3] = [b"MQ.ENQUEUE", b"q", b""];
-        assert_eq!(
-            Enqueue::parse(&args[..]),
-            Ok(Enqueue {
-                payload: b"",
-                id: None,
-                start: None,
-                lock_ms: None,
-                attempts: 0,
-                priority: 5,
-                requeue: false,
-                update: false
-            })
-        );
+        assert_eq!(parse(&args[..]), Ok(Enqueue::new(b"")));
     }
 
     #[test]
     fn options_come_in_any_order_and_case() {
         let line = "MQ.ENQUEUE q p update PRIORITY 0 Requeue ATTEMPTS 4294967295 lock 1 \
                     at 281474976710655 id ID";
-        assert_eq!(
-            Enqueue::parse(&words(line)[..]),
-            Ok(Enqueue {
-                payload: b"p",
-                id: Some(b"ID"),
-                start: Some(Start::At(MAX_INSTANT_MS)),
-                lock_ms: Some(1),
-                attempts: u32::MAX,
-                priority: 0,
-                requeue: true,
-                update: true
-            })
-        );
+        let mut expected = Enqueue::new(b"p").id(b"ID");
+        expected.start = Start::At(Instant::from_millis(MAX_INSTANT_MS));
+        expected.lock = Some(Span::from_millis(1));
+        expected.attempts = u32::MAX;
+        expected.priority = Priority::new(0).unwrap();
+        (expected.requeue, expected.update) = (true, true);
+        assert_eq!(parse(&words(line)[..]), Ok(expected));
     }
 
     #[test]
     fn a_payload_may_look_like_an_option() {
         let args = words("MQ.ENQUEUE q ID ID ID");
-        let request = Enqueue::parse(&args[..]).unwrap();
+        let request = parse(&args[..]).unwrap();
         assert_eq!(
             (request.payload, request.id),
             (&b"ID"[..], Some(&b"ID"[..]))
@@ -236,32 +220,32 @@ mod tests {
             "NOW",
             "LOCK",
         ] {
-            assert_eq!(parse(options), Err(Error::Syntax), "{options}");
+            assert_eq!(start(options), Err(Error::Syntax), "{options}");
         }
     }
 
     #[test]
     fn a_number_out_of_range_names_its_option() {
-        assert_eq!(parse("LOCK 0"), range("LOCK", 1, MAX_DURATION_MS));
+        assert_eq!(start("LOCK 0"), range("LOCK", 1, MAX_DURATION_MS));
         assert_eq!(
-            parse("LOCK 315360000001"),
+            start("LOCK 315360000001"),
             range("LOCK", 1, MAX_DURATION_MS)
         );
-        assert_eq!(parse("ATTEMPTS -1"), range("ATTEMPTS", 0, u32::MAX.into()));
+        assert_eq!(start("ATTEMPTS -1"), range("ATTEMPTS", 0, u32::MAX.into()));
         assert_eq!(
-            parse("ATTEMPTS 4294967296"),
+            start("ATTEMPTS 4294967296"),
             range("ATTEMPTS", 0, u32::MAX.into())
         );
-        assert_eq!(parse("PRIORITY 10"), range("PRIORITY", 0, 9));
-        assert_eq!(parse("DELAY x"), range("DELAY", 0, MAX_DURATION_MS));
-        assert_eq!(parse("AT 281474976710656"), range("AT", 0, MAX_INSTANT_MS));
+        assert_eq!(start("PRIORITY 10"), range("PRIORITY", 0, 9));
+        assert_eq!(start("DELAY x"), range("DELAY", 0, MAX_DURATION_MS));
+        assert_eq!(start("AT 281474976710656"), range("AT", 0, MAX_INSTANT_MS));
         let too_long = "x".repeat(513);
         let id_error = Err(Error::Length {
             what: "id",
             min: 1,
             max: 512,
         });
-        assert_eq!(parse(&format!("ID {too_long}")), id_error);
-        assert_eq!(parse("REQUEUE ID  UPDATE"), id_error, "an empty id");
+        assert_eq!(start(&format!("ID {too_long}")), id_error);
+        assert_eq!(start("REQUEUE ID  UPDATE"), id_error, "an empty id");
     }
 }

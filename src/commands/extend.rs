@@ -1,9 +1,12 @@
 //! MQ.EXTEND
 
+use redis_mq_core::{Now, Span, Stale, Token};
+
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
+use crate::turn::{self, Missing, Send};
 
 /// The command.
 pub struct MqExtend;
@@ -14,9 +17,9 @@ pub struct Extend<'a> {
     /// The message.
     pub id: &'a [u8],
     /// The delivery.
-    pub token: u64,
-    /// The lock ends in so many milliseconds from now.
-    pub lock_ms: u64,
+    pub token: Token,
+    /// The lock ends so long from now.
+    pub lock: Span,
 }
 
 impl<'a> Extend<'a> {
@@ -25,8 +28,8 @@ impl<'a> Extend<'a> {
         let mut args = Cursor::new(args, 2);
         Ok(Extend {
             id: args.id()?,
-            token: args.token()?,
-            lock_ms: args.duration("ms", 1)?,
+            token: Token::new(args.token()?),
+            lock: Span::from_millis(args.duration("ms", 1)?),
         })
     }
 }
@@ -57,9 +60,27 @@ delivery or that delivery was ended already, and null if there is no such messag
 nobody else took the message is renewed.",
     };
 
-    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        Extend::parse(args)?;
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let Extend { id, token, lock } = Extend::parse(args)?;
+        let now = Now::from_micros(ctx.now_us());
+        let until = turn::take(
+            ctx,
+            name,
+            Missing::Leave,
+            now,
+            Send::Effects,
+            |queue, turn| queue.extend(turn, id, token, lock),
+        )?;
+        match until {
+            Some(Ok(Some(until))) => {
+                ctx.notify(c"mq.extend", name);
+                ctx.reply_integer(until.millis());
+            }
+            Some(Err(Stale)) => return Err(Error::Stale),
+            Some(Ok(None)) | None => ctx.reply_null(),
+        }
+        Ok(())
     }
 }
 
@@ -71,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_lock_lasts_at_least_a_millisecond_and_at_most_ten_years() {
-        let parse = |line| Extend::parse(&words(line)[..]).map(|extend| extend.lock_ms);
+        let parse = |line| Extend::parse(&words(line)[..]).map(|extend| extend.lock.millis());
         let error = Err(Error::OutOfRange {
             what: "ms",
             min: 1,
@@ -90,8 +111,8 @@ mod tests {
             Extend::parse(&args[..]),
             Ok(Extend {
                 id: b"7",
-                token: 8,
-                lock_ms: 9
+                token: Token::new(8),
+                lock: Span::from_millis(9)
             })
         );
         assert!(Extend::parse(&words("MQ.EXTEND q 7 id 9")[..]).is_err());

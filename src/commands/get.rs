@@ -1,12 +1,45 @@
 //! MQ.GET
 
+use redis_mq_core::{Now, View};
+
 use super::record::{Access, Argument, Group, Kind, Record};
 use super::status::parse_id;
 use crate::error::Error;
 use crate::redis::{Args, Command, Ctx};
+use crate::turn;
 
 /// The command.
 pub struct MqGet;
+
+fn reply(ctx: &Ctx, message: &View<'_>) {
+    let bulk = |name: &str, value: &[u8]| {
+        ctx.reply_bulk(name.as_bytes());
+        ctx.reply_bulk(value);
+    };
+    let number = |name: &str, value: u64| {
+        ctx.reply_bulk(name.as_bytes());
+        ctx.reply_integer(value);
+    };
+    let optional = |name: &str, value: Option<&[u8]>| {
+        ctx.reply_bulk(name.as_bytes());
+        match value {
+            Some(value) => ctx.reply_bulk(value),
+            None => ctx.reply_null(),
+        }
+    };
+    ctx.reply_map(11);
+    bulk("id", message.id.bytes());
+    bulk("status", message.status.name().as_bytes());
+    bulk("payload", message.payload);
+    number("attempts", message.attempts.into());
+    number("max-attempts", message.max_attempts.into());
+    number("priority", message.priority.level().into());
+    number("enqueued-at", message.enqueued_at.millis());
+    number("due-at", message.due_at.millis());
+    number("lock-ms", message.lock.millis());
+    optional("requeue", message.requeue);
+    optional("reason", message.reason);
+}
 
 impl Command for MqGet {
     const RECORD: &'static Record = &Record {
@@ -42,8 +75,19 @@ Reply: null, or a map (in RESP2 a flat array) of
 More fields may be appended in time.",
     };
 
-    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        parse_id(args)?;
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let id = parse_id(args)?;
+        let now = Now::from_micros(ctx.now_us());
+        let found = turn::look(ctx, name, |queue| {
+            queue
+                .get(now, id)
+                .map(|message| reply(ctx, &message))
+                .is_some()
+        })?;
+        if found != Some(true) {
+            ctx.reply_null_array();
+        }
+        Ok(())
     }
 }

@@ -1,11 +1,53 @@
 //! MQ.INFO
 
+use redis_mq_core::{IdText, Info, Now, Status};
+
 use super::record::{Access, Argument, Group, Record};
 use crate::error::Error;
 use crate::redis::{Args, Command, Ctx};
+use crate::turn;
 
 /// The command.
 pub struct MqInfo;
+
+fn reply(ctx: &Ctx, info: &Info<'_>) {
+    let number = |name: &str, value: u64| {
+        ctx.reply_bulk(name.as_bytes());
+        ctx.reply_integer(value);
+    };
+    let id = |name: &str, id: Option<IdText<'_>>| {
+        ctx.reply_bulk(name.as_bytes());
+        match id {
+            Some(id) => ctx.reply_bulk(id.bytes()),
+            None => ctx.reply_null(),
+        }
+    };
+    ctx.reply_map(Status::ALL.len() + 14);
+    for (status, count) in Status::ALL.iter().zip(info.counts) {
+        number(status.name(), count);
+    }
+    number("messages", info.counts.iter().sum());
+    id("next-mid", info.next);
+    id("last-mid", info.last);
+    ctx.reply_bulk(b"next-due-ms");
+    match info.next_due {
+        Some(span) => ctx.reply_integer(span.millis()),
+        None => ctx.reply_signed(-1),
+    }
+    number(
+        "oldest-queued-ms",
+        info.oldest_queued.unwrap_or_default().millis(),
+    );
+    number("eoq-backoff-ms", info.eoq_backoff.millis());
+    number("ndry-runs", info.dry_runs.into());
+    number("paused", info.paused.into());
+    number("total-enqueued", info.totals.enqueued);
+    number("total-delivered", info.totals.delivered);
+    number("total-done", info.totals.done);
+    number("total-retried", info.totals.retried);
+    number("total-dead", info.totals.dead);
+    number("total-expired-locks", info.totals.expired_locks);
+}
 
 impl Command for MqInfo {
     const RECORD: &'static Record = &Record {
@@ -40,7 +82,12 @@ Reply: null, or a map (in RESP2 a flat array) of
 More fields may be appended in time.",
     };
 
-    fn run(_ctx: &Ctx, _args: Args<'_>) -> Result<(), Error> {
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let now = Now::from_micros(ctx.now_us());
+        if turn::look(ctx, name, |queue| reply(ctx, &queue.info(now)))?.is_none() {
+            ctx.reply_null_array();
+        }
+        Ok(())
     }
 }

@@ -1,9 +1,12 @@
 //! MQ.STATUS
 
+use redis_mq_core::Now;
+
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
+use crate::turn;
 
 /// The command.
 pub struct MqStatus;
@@ -32,9 +35,15 @@ Reply: the status that holds at this moment, on a replica too, or null if there 
 has a live message and a dead letter, the live one's. For the list of statuses see the top of this page.",
     };
 
-    fn run(_ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        parse_id(args)?;
-        Err(Error::Internal)
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let id = parse_id(args)?;
+        let now = Now::from_micros(ctx.now_us());
+        match turn::look(ctx, name, |queue| queue.status(now, id))?.flatten() {
+            Some(status) => ctx.reply_bulk(status.name().as_bytes()),
+            None => ctx.reply_null(),
+        }
+        Ok(())
     }
 }
 

@@ -67,7 +67,11 @@ impl Queue {
                 let slot = self.live(key)?;
                 self.update(slot, content, *time);
             }
-            Effect::Requeue { key, content, start } => {
+            Effect::Requeue {
+                key,
+                content,
+                start,
+            } => {
                 let slot = self.live(key)?;
                 self.requeue(slot, content, *start);
             }
@@ -100,11 +104,16 @@ impl Queue {
             }
             Effect::Revive { key } => {
                 let slot = self.letter(key)?;
-                let State::Dead { token: Some(token), .. } = self.messages.get(slot).state() else {
+                let State::Dead {
+                    token: Some(token), ..
+                } = self.messages.get(slot).state()
+                else {
                     return Err(ApplyError::Diverged("a revived dead letter has no token"));
                 };
                 if self.live(key).is_ok() {
-                    return Err(ApplyError::Diverged("the id of a revived dead letter is taken"));
+                    return Err(ApplyError::Diverged(
+                        "the id of a revived dead letter is taken",
+                    ));
                 }
                 self.revive(slot, token);
             }

@@ -35,6 +35,9 @@ mod tests {
         let max = Span::from_millis(5000);
         assert_eq!(exp_backoff(5, 0, FACTOR, max), max);
         assert_eq!(exp_backoff(u32::MAX, u64::MAX, FACTOR, max), max);
-        assert_eq!(exp_backoff(u32::MAX, u64::MAX, Span::MAX, Span::MAX), Span::MAX);
+        assert_eq!(
+            exp_backoff(u32::MAX, u64::MAX, Span::MAX, Span::MAX),
+            Span::MAX
+        );
     }
 }

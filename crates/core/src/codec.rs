@@ -55,7 +55,10 @@ impl<'a> Reader<'a> {
     }
 
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], Damaged> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Damaged("cut short"))?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or(Damaged("cut short"))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -114,7 +117,9 @@ mod tests {
         assert!(Reader::new(&[0xFF; 11]).number().is_err());
         let past_64_bits = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x02];
         assert!(Reader::new(&past_64_bits).number().is_err());
-        let longer_than_there_is = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 7];
+        let longer_than_there_is = [
+            0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 7,
+        ];
         assert!(Reader::new(&longer_than_there_is).bytes().is_err());
     }
 }

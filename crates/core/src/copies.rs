@@ -70,6 +70,15 @@ impl Queue {
         }
     }
 
+    /// Bytes of the rare parts of these messages.
+    pub(crate) fn recount_rare_bytes(&self, slots: &[u32]) -> usize {
+        slots
+            .iter()
+            .filter_map(|slot| self.rare(*slot))
+            .map(Rare::bytes)
+            .sum()
+    }
+
     /// Changes the rare part; one that is left empty goes.
     fn change_rare(&mut self, slot: u32, change: impl FnOnce(&mut Rare)) {
         let old = self.messages.get(slot).rare();

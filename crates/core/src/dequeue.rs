@@ -57,7 +57,14 @@ impl Queue {
             let (lock, token) = self.deliver(slot, lock);
             let message = self.messages.get(slot);
             if !verbatim {
-                self.emit(turn, &Effect::Deliver { key: message.key(), lock, token });
+                self.emit(
+                    turn,
+                    &Effect::Deliver {
+                        key: message.key(),
+                        lock,
+                        token,
+                    },
+                );
             }
             deliver(&Delivery {
                 id: message.id(),
@@ -75,7 +82,11 @@ impl Queue {
     #[inline]
     fn deliver(&mut self, slot: u32, lock: Option<Span>) -> (Span, Token) {
         let own = self.messages.get(slot).limits().lock;
-        let lock = if own == Span::ZERO { lock.unwrap_or(self.frame.lock) } else { own };
+        let lock = if own == Span::ZERO {
+            lock.unwrap_or(self.frame.lock)
+        } else {
+            own
+        };
         let token = self.next_token();
         self.hand_over(slot, lock, token);
         (lock, token)
@@ -89,7 +100,13 @@ impl Queue {
         message.attempts = message.attempts.saturating_add(1);
         self.last_token = self.last_token.max(token.value());
         self.totals.delivered += 1;
-        self.link(slot, State::Locked { until: self.frame.instant().after(lock), token });
+        self.link(
+            slot,
+            State::Locked {
+                until: self.frame.instant().after(lock),
+                token,
+            },
+        );
     }
 
     /// Runs a consumer's command that the primary sent as it came.

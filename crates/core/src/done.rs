@@ -32,7 +32,9 @@ pub enum Verdict<'a> {
 
 impl Verdict<'_> {
     /// Success with no dedupe window.
-    pub const SUCCESS: Self = Self::Success { backoff: Backoff::None };
+    pub const SUCCESS: Self = Self::Success {
+        backoff: Backoff::None,
+    };
 }
 
 /// A pause after a verdict.
@@ -103,13 +105,17 @@ impl Queue {
         verdict: Verdict<'_>,
     ) -> Result<Option<Ended>, Stale> {
         self.let_time_act(turn);
-        let Some(slot) = self.find_delivery(turn, id, token)? else { return Ok(None) };
+        let Some(slot) = self.find_delivery(turn, id, token)? else {
+            return Ok(None);
+        };
         self.enter_frame(turn);
         let finish = match verdict {
-            Verdict::Success { backoff } => {
-                Finish::Success { until: self.pause(turn, slot, backoff) }
-            }
-            Verdict::Retry { backoff } => Finish::Retry { until: self.pause(turn, slot, backoff) },
+            Verdict::Success { backoff } => Finish::Success {
+                until: self.pause(turn, slot, backoff),
+            },
+            Verdict::Retry { backoff } => Finish::Retry {
+                until: self.pause(turn, slot, backoff),
+            },
             Verdict::Error { reason } => Finish::Error { reason },
             Verdict::Release => Finish::Release,
         };
@@ -138,10 +144,18 @@ impl Queue {
         span: Span,
     ) -> Result<Option<Instant>, Stale> {
         self.let_time_act(turn);
-        let Some(slot) = self.find_delivery(turn, id, token)? else { return Ok(None) };
+        let Some(slot) = self.find_delivery(turn, id, token)? else {
+            return Ok(None);
+        };
         self.enter_frame(turn);
         let until = self.frame.instant().after(span);
-        self.emit(turn, &Effect::Extend { key: self.messages.get(slot).key(), until });
+        self.emit(
+            turn,
+            &Effect::Extend {
+                key: self.messages.get(slot).key(),
+                until,
+            },
+        );
         self.lock_until(slot, until, token);
         Ok(Some(until))
     }
@@ -158,7 +172,9 @@ impl Queue {
         let key = Key::of(id);
         let hash = self.hash(&key);
         let live = self.find_live(hash, &key);
-        let Some(slot) = live.or_else(|| self.find_letter(hash, &key)) else { return Ok(None) };
+        let Some(slot) = live.or_else(|| self.find_letter(hash, &key)) else {
+            return Ok(None);
+        };
         if self.messages.get(slot).open_token() != Some(token) {
             return Err(Stale);
         }
@@ -177,7 +193,12 @@ impl Queue {
             Backoff::Exponential => {
                 let settings = turn.settings;
                 let attempt = self.messages.get(slot).attempts;
-                exp_backoff(attempt, turn.random, settings.backoff_factor, settings.backoff_max)
+                exp_backoff(
+                    attempt,
+                    turn.random,
+                    settings.backoff_factor,
+                    settings.backoff_max,
+                )
             }
         };
         (span != Span::ZERO).then(|| self.frame.instant().after(span))
@@ -258,7 +279,9 @@ impl Queue {
                 self.finish(slot, Finish::Success { until: None });
                 Ok(())
             }
-            _ => Err(ApplyError::Diverged("a finished delivery is not the newest")),
+            _ => Err(ApplyError::Diverged(
+                "a finished delivery is not the newest",
+            )),
         }
     }
 }

@@ -34,7 +34,18 @@ impl<'a> Turn<'a> {
     #[inline]
     pub fn new(now: Now, random: u64, settings: &'a Settings, log: &'a mut Log) -> Self {
         log.clear();
-        Self { now, random, settings, log, budget: TIME_BUDGET }
+        Self {
+            now,
+            random,
+            settings,
+            log,
+            budget: TIME_BUDGET,
+        }
+    }
+
+    /// Lets the log spell out every effect: there is no client's command that replicas could run.
+    pub fn spell_out(&mut self) {
+        self.log.spelled_out = true;
     }
 }
 
@@ -43,7 +54,8 @@ impl<'a> Turn<'a> {
 pub struct Log {
     bytes: Vec<u8>,
     verbatim: bool,
-    new_frame: bool,
+    /// The effects must be in `bytes`, because the frame is new or nobody sent a command.
+    spelled_out: bool,
 }
 
 /// What must be sent to replicas and the append-only file after a turn.
@@ -62,7 +74,7 @@ impl Log {
     fn clear(&mut self) {
         self.bytes.clear();
         self.verbatim = false;
-        self.new_frame = false;
+        self.spelled_out = false;
     }
 
     /// What the turn changed.
@@ -124,7 +136,12 @@ impl Frame {
             return Err(Damaged("the frame is out of range"));
         }
         let lock = Span::from_millis(lock);
-        Ok(Self { now_us, seed, made: u32::from_le_bytes(made), lock })
+        Ok(Self {
+            now_us,
+            seed,
+            made: u32::from_le_bytes(made),
+            lock,
+        })
     }
 }
 
@@ -134,16 +151,46 @@ pub(crate) const MAX_TOKEN: u64 = 1 << (TOKEN_BITS - 1);
 /// One change of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect<'a> {
-    Add { key: Key<'a>, content: Content<'a>, due: Instant },
-    Update { key: Key<'a>, content: Content<'a>, time: NewTime },
-    Requeue { key: Key<'a>, content: Content<'a>, start: Start },
-    Deliver { key: Key<'a>, lock: Span, token: Token },
-    Due { key: Key<'a> },
-    End { key: Key<'a>, finish: Finish<'a> },
-    Extend { key: Key<'a>, until: Instant },
-    Cancel { key: Key<'a> },
-    Forget { key: Key<'a> },
-    Revive { key: Key<'a> },
+    Add {
+        key: Key<'a>,
+        content: Content<'a>,
+        due: Instant,
+    },
+    Update {
+        key: Key<'a>,
+        content: Content<'a>,
+        time: NewTime,
+    },
+    Requeue {
+        key: Key<'a>,
+        content: Content<'a>,
+        start: Start,
+    },
+    Deliver {
+        key: Key<'a>,
+        lock: Span,
+        token: Token,
+    },
+    Due {
+        key: Key<'a>,
+    },
+    End {
+        key: Key<'a>,
+        finish: Finish<'a>,
+    },
+    Extend {
+        key: Key<'a>,
+        until: Instant,
+    },
+    Cancel {
+        key: Key<'a>,
+    },
+    Forget {
+        key: Key<'a>,
+    },
+    Revive {
+        key: Key<'a>,
+    },
 }
 
 /// What a producer said of a message, and when it did.
@@ -168,12 +215,17 @@ impl Queue {
     /// replicas do not get must not be used.
     #[inline]
     pub(crate) fn enter_frame(&mut self, turn: &mut Turn<'_>) {
-        let current = self.frame.instant() == turn.now.instant()
-            && self.frame.lock == turn.settings.lock;
+        let current =
+            self.frame.instant() == turn.now.instant() && self.frame.lock == turn.settings.lock;
         if !current {
             let (now_us, seed) = (turn.now.micros(), turn.random);
-            self.frame = Frame { now_us, seed, made: 0, lock: turn.settings.lock };
-            turn.log.new_frame = true;
+            self.frame = Frame {
+                now_us,
+                seed,
+                made: 0,
+                lock: turn.settings.lock,
+            };
+            turn.log.spelled_out = true;
         }
     }
 
@@ -182,7 +234,7 @@ impl Queue {
     #[inline]
     pub(crate) fn emit_verbatim(&mut self, turn: &mut Turn<'_>) -> bool {
         let log = &mut *turn.log;
-        log.verbatim = !log.new_frame && log.bytes.is_empty();
+        log.verbatim = !log.spelled_out && log.bytes.is_empty();
         log.verbatim
     }
 
@@ -244,7 +296,11 @@ impl<'a> Effect<'a> {
                 };
                 put_number(out, time);
             }
-            Self::Requeue { key, content, start } => {
+            Self::Requeue {
+                key,
+                content,
+                start,
+            } => {
                 head(out, REQUEUE, key);
                 content.write(out);
                 put_start(out, *start);
@@ -291,7 +347,11 @@ impl<'a> Effect<'a> {
         Ok(match tag {
             ADD => {
                 let content = Content::read(reader)?;
-                Self::Add { key, content, due: read_instant(reader)? }
+                Self::Add {
+                    key,
+                    content,
+                    due: read_instant(reader)?,
+                }
             }
             UPDATE => {
                 let content = Content::read(reader)?;
@@ -304,22 +364,51 @@ impl<'a> Effect<'a> {
             }
             REQUEUE => {
                 let content = Content::read(reader)?;
-                Self::Requeue { key, content, start: read_start(reader)? }
+                Self::Requeue {
+                    key,
+                    content,
+                    start: read_start(reader)?,
+                }
             }
             DELIVER => {
                 let lock = read_span(reader)?;
-                Self::Deliver { key, lock, token: read_token(reader)? }
+                Self::Deliver {
+                    key,
+                    lock,
+                    token: read_token(reader)?,
+                }
             }
             DUE => Self::Due { key },
-            SUCCESS => Self::End { key, finish: Finish::Success { until: optional(reader)? } },
-            RETRY => Self::End { key, finish: Finish::Retry { until: optional(reader)? } },
+            SUCCESS => Self::End {
+                key,
+                finish: Finish::Success {
+                    until: optional(reader)?,
+                },
+            },
+            RETRY => Self::End {
+                key,
+                finish: Finish::Retry {
+                    until: optional(reader)?,
+                },
+            },
             ERROR => {
                 let given = reader.byte()? != 0;
                 let reason = reader.bytes()?;
-                Self::End { key, finish: Finish::Error { reason: given.then_some(reason) } }
+                Self::End {
+                    key,
+                    finish: Finish::Error {
+                        reason: given.then_some(reason),
+                    },
+                }
             }
-            RELEASE => Self::End { key, finish: Finish::Release },
-            EXTEND => Self::Extend { key, until: read_instant(reader)? },
+            RELEASE => Self::End {
+                key,
+                finish: Finish::Release,
+            },
+            EXTEND => Self::Extend {
+                key,
+                until: read_instant(reader)?,
+            },
             CANCEL => Self::Cancel { key },
             FORGET => Self::Forget { key },
             REVIVE => Self::Revive { key },
@@ -343,7 +432,12 @@ impl<'a> Content<'a> {
         let lock = read_span(reader)?;
         let priority = Priority::new(reader.byte()?).ok_or(Damaged("an unknown priority"))?;
         let enqueued = read_instant(reader)?;
-        Ok(Self { payload, limits: Limits { attempts, lock }, priority, enqueued })
+        Ok(Self {
+            payload,
+            limits: Limits { attempts, lock },
+            priority,
+            enqueued,
+        })
     }
 
     pub fn of(copy: &'a Copy) -> Self {
@@ -397,7 +491,9 @@ pub(crate) fn read_start(reader: &mut Reader<'_>) -> Result<Start, Damaged> {
 }
 
 pub(crate) fn read_instant(reader: &mut Reader<'_>) -> Result<Instant, Damaged> {
-    Ok(Instant::from_millis(reader.number_to(Instant::MAX.millis())?))
+    Ok(Instant::from_millis(
+        reader.number_to(Instant::MAX.millis())?,
+    ))
 }
 
 pub(crate) fn read_span(reader: &mut Reader<'_>) -> Result<Span, Damaged> {

@@ -9,7 +9,7 @@ use crate::queue::Queue;
 use crate::types::{Instant, Priority, Span, Status};
 
 /// What a producer asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Enqueue<'a> {
     /// The id; the queue makes one if there is none.
@@ -99,8 +99,16 @@ impl<'a> Enqueue<'a> {
 
     #[inline]
     fn content(&self, enqueued: Instant) -> Content<'a> {
-        let limits = Limits { attempts: self.attempts, lock: self.lock.unwrap_or_default() };
-        Content { payload: self.payload, limits, priority: self.priority, enqueued }
+        let limits = Limits {
+            attempts: self.attempts,
+            lock: self.lock.unwrap_or_default(),
+        };
+        Content {
+            payload: self.payload,
+            limits,
+            priority: self.priority,
+            enqueued,
+        }
     }
 }
 
@@ -112,7 +120,10 @@ impl Queue {
             self.enter_frame(turn);
             let (key, hash) = self.make_id();
             self.emit_and_add(turn, key, hash, request);
-            return Enqueued { outcome: Outcome::Added, id: IdText::new(key) };
+            return Enqueued {
+                outcome: Outcome::Added,
+                id: IdText::new(key),
+            };
         };
         let key = Key::of(id);
         let hash = self.hash(&key);
@@ -128,7 +139,10 @@ impl Queue {
             Some(slot) => self.enqueue_again(turn, slot, request),
             None => self.enqueue_new(turn, key, hash, request),
         };
-        Enqueued { outcome, id: IdText::new(key) }
+        Enqueued {
+            outcome,
+            id: IdText::new(key),
+        }
     }
 
     #[inline]
@@ -175,12 +189,7 @@ impl Queue {
     }
 
     /// The id has a live message, and time has acted on it.
-    fn enqueue_again(
-        &mut self,
-        turn: &mut Turn<'_>,
-        slot: u32,
-        request: &Enqueue<'_>,
-    ) -> Outcome {
+    fn enqueue_again(&mut self, turn: &mut Turn<'_>, slot: u32, request: &Enqueue<'_>) -> Outcome {
         let now = turn.now.instant();
         match self.status_of(slot, now) {
             Status::Queued | Status::QueuedWithBackoff if request.update => {
@@ -227,7 +236,14 @@ impl Queue {
         let content = request.content(enqueued);
         self.enter_frame(turn);
         let key = self.messages.get(slot).key();
-        self.emit(turn, &Effect::Requeue { key, content, start });
+        self.emit(
+            turn,
+            &Effect::Requeue {
+                key,
+                content,
+                start,
+            },
+        );
         self.requeue(slot, &content, start);
     }
 

@@ -58,9 +58,15 @@ impl Queue {
         if left != Span::ZERO {
             return left.min(longest);
         }
-        let wait = waits.draw(self.eoq.dry_runs, turn.random, turn.settings).min(longest);
+        let wait = waits
+            .draw(self.eoq.dry_runs, turn.random, turn.settings)
+            .min(longest);
         let dry_runs = self.eoq.dry_runs.saturating_add(1);
-        self.eoq = Eoq { since: now, until: now.after(wait), dry_runs };
+        self.eoq = Eoq {
+            since: now,
+            until: now.after(wait),
+            dry_runs,
+        };
         wait
     }
 

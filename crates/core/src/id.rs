@@ -64,7 +64,9 @@ pub(crate) fn uuid_v7(ms: u64, seed: u64, counter: u32) -> [u8; UUID_BYTES] {
 /// The Unix milliseconds in a UUIDv7; of other UUIDs just a number.
 #[inline]
 pub(crate) fn uuid_millis(bytes: &[u8]) -> u64 {
-    bytes[..6].iter().fold(0, |ms, byte| ms << 8 | u64::from(*byte))
+    bytes[..6]
+        .iter()
+        .fold(0, |ms, byte| ms << 8 | u64::from(*byte))
 }
 
 /// An id as clients read it.
@@ -155,7 +157,9 @@ mod tests {
 
     #[test]
     fn made_ids_are_version_7_sorted_and_carry_their_time() {
-        let made: Vec<_> = (0..4096).map(|n| uuid_v7(1_700_000_000_123, 42, n)).collect();
+        let made: Vec<_> = (0..4096)
+            .map(|n| uuid_v7(1_700_000_000_123, 42, n))
+            .collect();
         assert!(made.windows(2).all(|pair| pair[0] < pair[1]));
         for bytes in &made {
             let uuid = Uuid::from_bytes(*bytes);

@@ -20,7 +20,10 @@ pub(crate) struct Index {
 
 impl Default for Index {
     fn default() -> Self {
-        Self { tables: vec![HashTable::new()], len: 0 }
+        Self {
+            tables: vec![HashTable::new()],
+            len: 0,
+        }
     }
 }
 
@@ -83,6 +86,27 @@ impl Index {
     pub fn bytes(&self) -> usize {
         let held: usize = self.tables.iter().map(HashTable::allocation_size).sum();
         held + self.tables.capacity() * size_of::<HashTable<u32>>()
+    }
+
+    /// The slots, each in the table that its hash leads to.
+    pub fn check(&self, hash_of: impl Fn(u32) -> u32) -> Result<Vec<u32>, String> {
+        let mut slots = Vec::new();
+        for (number, table) in self.tables.iter().enumerate() {
+            for slot in table {
+                if table_of(hash_of(*slot), self.tables.len()) != number {
+                    return Err(format!("slot {slot} is in table {number} of the index"));
+                }
+                slots.push(*slot);
+            }
+        }
+        if slots.len() != self.len {
+            return Err(format!(
+                "an index of {} does not hold {}",
+                slots.len(),
+                self.len
+            ));
+        }
+        Ok(slots)
     }
 
     #[cold]
@@ -150,7 +174,11 @@ mod tests {
             }
         }
         assert_eq!(index.len(), 0);
-        assert!(index.bytes() < empty + 16 * FULL, "{} bytes kept", index.bytes());
+        assert!(
+            index.bytes() < empty + 16 * FULL,
+            "{} bytes kept",
+            index.bytes()
+        );
     }
 
     #[test]

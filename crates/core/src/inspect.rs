@@ -82,7 +82,9 @@ impl Queue {
     pub fn get(&self, now: Now, id: &[u8]) -> Option<View<'_>> {
         let key = Key::of(id);
         let hash = self.hash(&key);
-        let slot = self.find_live(hash, &key).or_else(|| self.find_letter(hash, &key))?;
+        let slot = self
+            .find_live(hash, &key)
+            .or_else(|| self.find_letter(hash, &key))?;
         Some(self.view(slot, now.instant()))
     }
 
@@ -106,14 +108,22 @@ impl Queue {
                 (Status::LockedWithRequeue, until)
             }
             (State::Locked { until, .. }, copy) if message.is_out_of_attempts() => match copy {
-                Some(copy) => return Stand::Replaced { copy, due: copy.start.due(until) },
+                Some(copy) => {
+                    return Stand::Replaced {
+                        copy,
+                        due: copy.start.due(until),
+                    }
+                }
                 None => (Status::Dead, Instant::ZERO),
             },
             (State::Locked { .. }, _) => (Status::Queued, Instant::ZERO),
             (State::Done { until }, None) if until > now => (Status::DoneWithBackoff, until),
             (State::Done { until }, Some(_)) if until > now => (Status::DoneWithRequeue, until),
             (State::Done { until }, Some(copy)) => {
-                return Stand::Replaced { copy, due: copy.start.due(until) };
+                return Stand::Replaced {
+                    copy,
+                    due: copy.start.due(until),
+                };
             }
             (State::Done { .. }, None) => (Status::DoneAwaitingGc, Instant::ZERO),
             (State::Dead { .. }, _) => (Status::Dead, Instant::ZERO),
@@ -283,11 +293,20 @@ struct Order {
 
 impl Order {
     fn of_ready_lists(queue: &Queue) -> Self {
-        let mut order = Self { first: None, last: None, oldest: None };
+        let mut order = Self {
+            first: None,
+            last: None,
+            oldest: None,
+        };
         for (level, list) in queue.ready.iter().enumerate() {
             let priority = Priority::new(level as u8).unwrap_or_default();
             for slot in [list.head(), list.tail()].into_iter().flatten() {
-                order.add(priority, Instant::ZERO, slot, queue.messages.get(slot).enqueued());
+                order.add(
+                    priority,
+                    Instant::ZERO,
+                    slot,
+                    queue.messages.get(slot).enqueued(),
+                );
             }
         }
         order

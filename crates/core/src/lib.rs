@@ -34,6 +34,7 @@
 mod apply;
 mod backoff;
 mod cancel;
+mod check;
 mod codec;
 mod copies;
 mod dequeue;

@@ -22,7 +22,10 @@ pub(crate) struct List {
 
 impl Default for List {
     fn default() -> Self {
-        Self { head: NIL, tail: NIL }
+        Self {
+            head: NIL,
+            tail: NIL,
+        }
     }
 }
 
@@ -113,5 +116,31 @@ impl List {
             let next = links.next(*entry);
             (next != NIL).then_some(next)
         })
+    }
+
+    /// The entries, first to last, if the links agree in both directions; `most` is how many there
+    /// can be.
+    pub fn check(&self, links: &impl Links, most: usize) -> Result<Vec<u32>, String> {
+        let mut entries = Vec::new();
+        let (mut previous, mut at) = (NIL, self.head);
+        while at != NIL {
+            if entries.len() == most {
+                return Err(format!("a list from {} runs in a circle", self.head));
+            }
+            if links.previous(at) != previous {
+                return Err(format!(
+                    "the links between {previous} and {at} do not agree"
+                ));
+            }
+            entries.push(at);
+            (previous, at) = (at, links.next(at));
+        }
+        if self.tail != previous {
+            return Err(format!(
+                "a list ends with {previous}, not with {}",
+                self.tail
+            ));
+        }
+        Ok(entries)
     }
 }

@@ -127,11 +127,23 @@ impl Message {
         match self.token_state >> STATE_SHIFT & 0xF {
             READY => State::Ready { token: open },
             DELAYED => State::Delayed { due },
-            LOCKED => State::Locked { until: due, token: Token::new(token) },
+            LOCKED => State::Locked {
+                until: due,
+                token: Token::new(token),
+            },
             DONE => State::Done { until: due },
-            FAILED => State::Dead { token: open, cause: Cause::Failed },
-            NO_ATTEMPTS_LEFT => State::Dead { token: open, cause: Cause::NoAttemptsLeft },
-            _ => State::Dead { token: open, cause: Cause::LastLockExpired },
+            FAILED => State::Dead {
+                token: open,
+                cause: Cause::Failed,
+            },
+            NO_ATTEMPTS_LEFT => State::Dead {
+                token: open,
+                cause: Cause::NoAttemptsLeft,
+            },
+            _ => State::Dead {
+                token: open,
+                cause: Cause::LastLockExpired,
+            },
         }
     }
 
@@ -143,13 +155,18 @@ impl Message {
             State::Delayed { due } => (DELAYED, due.millis(), 0),
             State::Locked { until, token } => (LOCKED, until.millis(), value(Some(token))),
             State::Done { until } => (DONE, until.millis(), 0),
-            State::Dead { token, cause: Cause::Failed } => (FAILED, 0, value(token)),
-            State::Dead { token, cause: Cause::NoAttemptsLeft } => {
-                (NO_ATTEMPTS_LEFT, 0, value(token))
-            }
-            State::Dead { token, cause: Cause::LastLockExpired } => {
-                (LAST_LOCK_EXPIRED, 0, value(token))
-            }
+            State::Dead {
+                token,
+                cause: Cause::Failed,
+            } => (FAILED, 0, value(token)),
+            State::Dead {
+                token,
+                cause: Cause::NoAttemptsLeft,
+            } => (NO_ATTEMPTS_LEFT, 0, value(token)),
+            State::Dead {
+                token,
+                cause: Cause::LastLockExpired,
+            } => (LAST_LOCK_EXPIRED, 0, value(token)),
         };
         let priority = self.token_state >> PRIORITY_SHIFT << PRIORITY_SHIFT;
         self.token_state = priority | code << STATE_SHIFT | token;
@@ -160,6 +177,15 @@ impl Message {
     #[inline]
     pub fn due(&self) -> Instant {
         Instant::from_millis(self.due_shape & DUE_MASK)
+    }
+
+    /// Whether time moves the message on, or should have already.
+    #[inline]
+    pub fn is_scheduled(&self) -> bool {
+        matches!(
+            self.token_state >> STATE_SHIFT & 0xF,
+            DELAYED | LOCKED | DONE
+        )
     }
 
     /// The newest delivery's token, while a verdict on it is still open.
@@ -228,7 +254,11 @@ impl Message {
 
     #[inline]
     pub fn enqueued(&self) -> Instant {
-        let bytes = if self.due_shape & OWN_ENQUEUED != 0 { &*self.body } else { self.stored_id() };
+        let bytes = if self.due_shape & OWN_ENQUEUED != 0 {
+            &*self.body
+        } else {
+            self.stored_id()
+        };
         Instant::from_millis(uuid_millis(bytes))
     }
 
@@ -237,7 +267,11 @@ impl Message {
         if self.due_shape & OWN_LIMITS == 0 {
             return Limits::default();
         }
-        let at = if self.due_shape & OWN_ENQUEUED != 0 { ENQUEUED } else { 0 };
+        let at = if self.due_shape & OWN_ENQUEUED != 0 {
+            ENQUEUED
+        } else {
+            0
+        };
         let mut lock = [0; 8];
         lock[..5].copy_from_slice(&self.body[at + 4..at + 9]);
         let mut attempts = [0; 4];
@@ -274,7 +308,14 @@ impl Message {
         };
         let (limits, enqueued) = (self.limits(), self.enqueued());
         let slot = rare.unwrap_or(NIL);
-        self.body = build(shape, self.stored_id(), self.payload(), limits, enqueued, slot);
+        self.body = build(
+            shape,
+            self.stored_id(),
+            self.payload(),
+            limits,
+            enqueued,
+            slot,
+        );
         self.due_shape = shape;
     }
 
@@ -315,7 +356,11 @@ fn build(
     let mut length = id.len() + payload.len();
     if shape & (OWN_ENQUEUED | OWN_LIMITS | HAS_RARE) != 0 {
         length += extra;
-        for (flag, size) in [(OWN_ENQUEUED, ENQUEUED), (OWN_LIMITS, LIMITS), (HAS_RARE, RARE)] {
+        for (flag, size) in [
+            (OWN_ENQUEUED, ENQUEUED),
+            (OWN_LIMITS, LIMITS),
+            (HAS_RARE, RARE),
+        ] {
             if shape & flag == 0 {
                 length -= size;
             }

@@ -25,8 +25,8 @@ use crate::wheel::Wheel;
 pub struct Queue {
     pub(crate) messages: Slab<Message>,
     pub(crate) rares: Slab<RareEntry>,
-    live: Index,
-    letters: Index,
+    pub(crate) live: Index,
+    pub(crate) letters: Index,
     pub(crate) ready: [List; Priority::LEVELS],
     /// Bit n is set when the ready list of priority n has any.
     pub(crate) ready_levels: u16,
@@ -73,6 +73,21 @@ pub struct Totals {
     pub expired_locks: u64,
 }
 
+impl Totals {
+    /// What was counted since `before`.
+    #[inline]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            enqueued: self.enqueued.wrapping_sub(before.enqueued),
+            delivered: self.delivered.wrapping_sub(before.delivered),
+            done: self.done.wrapping_sub(before.done),
+            retried: self.retried.wrapping_sub(before.retried),
+            dead: self.dead.wrapping_sub(before.dead),
+            expired_locks: self.expired_locks.wrapping_sub(before.expired_locks),
+        }
+    }
+}
+
 impl Queue {
     /// An empty queue. `seed` makes the index's hash hard to aim at; it changes nothing else.
     pub fn new(seed: u64) -> Self {
@@ -111,6 +126,28 @@ impl Queue {
     #[inline]
     pub fn ready_len(&self) -> usize {
         self.counts.ready
+    }
+
+    /// Messages by the statuses of [`Status::ALL`](crate::Status::ALL) without `done-awaiting-gc`, as the last
+    /// step left them; [`Queue::info`] tells what holds at a moment.
+    #[inline]
+    pub fn counts(&self) -> [usize; 7] {
+        let counts = &self.counts;
+        [
+            counts.ready,
+            counts.delayed,
+            counts.locked,
+            counts.locked_with_copy,
+            counts.done,
+            counts.done_with_copy,
+            counts.dead,
+        ]
+    }
+
+    /// Counters since the queue was created, as the last step left them.
+    #[inline]
+    pub fn totals(&self) -> Totals {
+        self.totals
     }
 
     /// When time has to act next, at the earliest; the epoch when it should already.
@@ -155,7 +192,9 @@ impl Queue {
     /// The slot that a consumer gets next.
     #[inline]
     pub(crate) fn next_ready(&self) -> Option<u32> {
-        self.ready.get(self.ready_levels.trailing_zeros() as usize)?.head()
+        self.ready
+            .get(self.ready_levels.trailing_zeros() as usize)?
+            .head()
     }
 
     /// Adds a message whose id is free; due at `due` if that is still to come.
@@ -219,7 +258,9 @@ impl Queue {
                 self.ready[level].push_back(&mut self.messages, slot);
             }
             State::Dead { .. } => self.dead.push_back(&mut self.messages, slot),
-            State::Delayed { due: at } | State::Locked { until: at, .. } | State::Done { until: at } => {
+            State::Delayed { due: at }
+            | State::Locked { until: at, .. }
+            | State::Done { until: at } => {
                 self.wheel.insert(&mut self.messages, slot, at);
             }
         }
@@ -251,7 +292,9 @@ impl Queue {
                 }
             }
             State::Dead { .. } => self.dead.unlink(&mut self.messages, slot),
-            State::Delayed { due: at } | State::Locked { until: at, .. } | State::Done { until: at } => {
+            State::Delayed { due: at }
+            | State::Locked { until: at, .. }
+            | State::Done { until: at } => {
                 self.wheel.remove(&mut self.messages, slot, at);
             }
         }
@@ -289,7 +332,8 @@ impl Queue {
     fn unlist_letter(&mut self, slot: u32) {
         let messages = &self.messages;
         let hash = messages.get(slot).hash;
-        self.letters.remove(hash, slot, |slot| messages.get(slot).hash);
+        self.letters
+            .remove(hash, slot, |slot| messages.get(slot).hash);
     }
 
     #[inline]
@@ -350,7 +394,8 @@ impl Queue {
         self.set_reason(slot, reason);
         let messages = &self.messages;
         let hash = messages.get(slot).hash;
-        self.letters.insert(hash, slot, |slot| messages.get(slot).hash);
+        self.letters
+            .insert(hash, slot, |slot| messages.get(slot).hash);
         self.link(slot, state);
     }
 
@@ -360,7 +405,13 @@ impl Queue {
         self.unlink(slot);
         self.unlist_letter(slot);
         self.list_live(slot);
-        self.link(slot, State::Locked { until: self.frame.instant(), token });
+        self.link(
+            slot,
+            State::Locked {
+                until: self.frame.instant(),
+                token,
+            },
+        );
     }
 
     /// Bytes in memory: slots, indexes, schedule, and what the messages hold.
@@ -391,7 +442,11 @@ impl Start {
 /// Bytes an allocator takes for `length`: jemalloc's classes of 16 bytes up to 128, then four to
 /// each doubling.
 #[inline]
-fn allocated(length: usize) -> usize {
-    let step = if length <= 128 { 16 } else { length.next_power_of_two() / 8 };
+pub(crate) fn allocated(length: usize) -> usize {
+    let step = if length <= 128 {
+        16
+    } else {
+        length.next_power_of_two() / 8
+    };
     length.next_multiple_of(step)
 }

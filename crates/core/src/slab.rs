@@ -42,7 +42,12 @@ pub(crate) struct Slab<T> {
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { pages: Vec::new(), open: Vec::new(), len: 0, allocated: 0 }
+        Self {
+            pages: Vec::new(),
+            open: Vec::new(),
+            len: 0,
+            allocated: 0,
+        }
     }
 }
 
@@ -167,9 +172,18 @@ impl<T: Entry> Slab<T> {
         }
         let number = self.pages.len();
         let (first, size) = extent(number);
-        assert!(u64::from(first) + (size as u64) < u64::from(NIL), "the slab is full");
+        assert!(
+            u64::from(first) + (size as u64) < u64::from(NIL),
+            "the slab is full"
+        );
         let (entries, limit) = (Vec::with_capacity(size), size as u32);
-        self.pages.push(Page { entries, limit, vacant: NIL, used: 0, listed: true });
+        self.pages.push(Page {
+            entries,
+            limit,
+            vacant: NIL,
+            used: 0,
+            listed: true,
+        });
         self.open.push(number as u32);
         self.allocated += size;
         number
@@ -187,6 +201,59 @@ impl<T: Entry> Slab<T> {
             self.allocated -= page.limit as usize;
             page.limit = 0;
         }
+    }
+
+    /// The slots in use, if what the pages say of themselves is true.
+    pub fn check(&self) -> Result<Vec<u32>, String> {
+        let mut held = Vec::new();
+        for (number, page) in self.pages.iter().enumerate() {
+            let (first, size) = extent(number);
+            let mut used = vec![true; page.entries.len()];
+            let mut vacant = page.vacant;
+            while vacant != NIL {
+                match used.get_mut(vacant.wrapping_sub(first) as usize) {
+                    Some(entry) if *entry => *entry = false,
+                    _ => return Err(format!("page {number} links {vacant} as vacant")),
+                }
+                vacant = self.get(vacant).next_vacant();
+            }
+            let before = held.len();
+            held.extend(
+                (first..)
+                    .zip(&used)
+                    .filter(|(_, used)| **used)
+                    .map(|(slot, _)| slot),
+            );
+            let limit = page.limit as usize;
+            let listed = self
+                .open
+                .iter()
+                .filter(|open| **open as usize == number)
+                .count();
+            let has_room = held.len() - before < size;
+            if held.len() - before != page.used as usize {
+                return Err(format!("page {number} does not have {} in use", page.used));
+            }
+            if used.len() > limit || (limit != 0 && limit != size) {
+                return Err(format!(
+                    "page {number} has {} entries of {limit}",
+                    used.len()
+                ));
+            }
+            if listed != usize::from(page.listed) || (has_room && listed == 0) {
+                return Err(format!(
+                    "page {number} is named {listed} times as having room"
+                ));
+            }
+        }
+        let allocated: usize = self.pages.iter().map(|page| page.limit as usize).sum();
+        if (held.len(), allocated) != (self.len, self.allocated) {
+            return Err(format!(
+                "a slab does not hold {} in {}",
+                self.len, self.allocated
+            ));
+        }
+        Ok(held)
     }
 }
 
@@ -236,7 +303,10 @@ mod tests {
             slab.remove(*slot);
         }
         let again: Vec<u32> = (0..2500).map(|n| slab.insert(Cell::Held(n))).collect();
-        assert!(again.iter().all(|slot| *slot < 5120), "vacant slots are used first");
+        assert!(
+            again.iter().all(|slot| *slot < 5120),
+            "vacant slots are used first"
+        );
         for slot in slots.iter().filter(|slot| *slot % 2 == 1).chain(&again) {
             slab.remove(*slot);
         }

@@ -111,9 +111,18 @@ impl Queue {
             State::Delayed { .. } => DELAYED,
             State::Locked { .. } => LOCKED,
             State::Done { .. } => DONE,
-            State::Dead { cause: Cause::Failed, .. } => FAILED,
-            State::Dead { cause: Cause::NoAttemptsLeft, .. } => NO_ATTEMPTS_LEFT,
-            State::Dead { cause: Cause::LastLockExpired, .. } => LAST_LOCK_EXPIRED,
+            State::Dead {
+                cause: Cause::Failed,
+                ..
+            } => FAILED,
+            State::Dead {
+                cause: Cause::NoAttemptsLeft,
+                ..
+            } => NO_ATTEMPTS_LEFT,
+            State::Dead {
+                cause: Cause::LastLockExpired,
+                ..
+            } => LAST_LOCK_EXPIRED,
         });
         put_key(out, &message.key());
         Content {
@@ -210,19 +219,32 @@ impl Queue {
             Ok((token.value() != 0).then_some(token))
         };
         let state = match tag {
-            READY => State::Ready { token: open(reader)? },
-            DELAYED => State::Delayed { due: read_instant(reader)? },
+            READY => State::Ready {
+                token: open(reader)?,
+            },
+            DELAYED => State::Delayed {
+                due: read_instant(reader)?,
+            },
             LOCKED => {
                 let until = read_instant(reader)?;
                 let token = open(reader)?.ok_or(Damaged("a lock without a token"))?;
                 State::Locked { until, token }
             }
-            DONE => State::Done { until: read_instant(reader)? },
-            FAILED => State::Dead { token: open(reader)?, cause: Cause::Failed },
-            NO_ATTEMPTS_LEFT => State::Dead { token: open(reader)?, cause: Cause::NoAttemptsLeft },
-            LAST_LOCK_EXPIRED => {
-                State::Dead { token: open(reader)?, cause: Cause::LastLockExpired }
-            }
+            DONE => State::Done {
+                until: read_instant(reader)?,
+            },
+            FAILED => State::Dead {
+                token: open(reader)?,
+                cause: Cause::Failed,
+            },
+            NO_ATTEMPTS_LEFT => State::Dead {
+                token: open(reader)?,
+                cause: Cause::NoAttemptsLeft,
+            },
+            LAST_LOCK_EXPIRED => State::Dead {
+                token: open(reader)?,
+                cause: Cause::LastLockExpired,
+            },
             _ => return Err(Damaged("an unknown state")),
         };
         let rare = reader.byte()?;
@@ -234,19 +256,32 @@ impl Queue {
             let content = Content::read(reader)?;
             copy = Some(Copy::new(&content, read_start(reader)?));
         }
-        let reason = if rare & HAS_REASON != 0 { Some(reader.bytes()?) } else { None };
+        let reason = if rare & HAS_REASON != 0 {
+            Some(reader.bytes()?)
+        } else {
+            None
+        };
 
         let hash = self.hash(&key);
         let dead = matches!(state, State::Dead { .. });
-        let taken =
-            if dead { self.find_letter(hash, &key) } else { self.find_live(hash, &key) }.is_some();
+        let taken = if dead {
+            self.find_letter(hash, &key)
+        } else {
+            self.find_live(hash, &key)
+        }
+        .is_some();
         if taken {
             return Err(Damaged("an id that is there twice"));
         }
         if dead && copy.is_some() {
             return Err(Damaged("a dead letter with a waiting copy"));
         }
-        let Content { payload, limits, priority, enqueued } = content;
+        let Content {
+            payload,
+            limits,
+            priority,
+            enqueued,
+        } = content;
         let mut message = Message::new(key, hash, payload, limits, priority, enqueued);
         message.attempts = attempts;
         let slot = self.hold(message);
@@ -276,7 +311,10 @@ pub struct Loader {
 impl Loader {
     /// Nothing read yet; `seed` as in [`Queue::new`].
     pub fn new(seed: u64) -> Self {
-        Self { queue: Queue::new(seed), expected: None }
+        Self {
+            queue: Queue::new(seed),
+            expected: None,
+        }
     }
 
     /// Takes in the next chunk.

@@ -23,7 +23,9 @@ impl Queue {
         let now = turn.now.instant();
         turn.budget = self.wheel.advance(&mut self.messages, now, turn.budget);
         while turn.budget > 0 {
-            let Some(slot) = self.wheel.overdue().head() else { break };
+            let Some(slot) = self.wheel.overdue().head() else {
+                break;
+            };
             turn.budget -= 1;
             self.let_time_act_on(turn, slot);
         }
@@ -35,7 +37,12 @@ impl Queue {
         let due = self.messages.get(slot).due();
         if due != Instant::ZERO && due <= turn.now.instant() {
             self.enter_frame(turn);
-            self.emit(turn, &Effect::Due { key: self.messages.get(slot).key() });
+            self.emit(
+                turn,
+                &Effect::Due {
+                    key: self.messages.get(slot).key(),
+                },
+            );
             self.move_on(slot);
         }
     }
@@ -66,7 +73,12 @@ impl Queue {
             let Some(slot) = self.dead.head() else { break };
             turn.budget -= 1;
             self.enter_frame(turn);
-            self.emit(turn, &Effect::Forget { key: self.messages.get(slot).key() });
+            self.emit(
+                turn,
+                &Effect::Forget {
+                    key: self.messages.get(slot).key(),
+                },
+            );
             self.remove_letter(slot);
         }
     }

@@ -11,7 +11,7 @@
 //!
 //! Entries with the same due time keep the order they were put in.
 
-use crate::link::{List, Links};
+use crate::link::{Links, List};
 use crate::types::Instant;
 
 const LEVELS: usize = 8;
@@ -76,7 +76,10 @@ fn place(time: u64, due: u64) -> Place {
         return Place::Overdue;
     }
     let level = ((u64::BITS - 1 - (time ^ due).leading_zeros()) / BITS) as usize;
-    Place::Slot { level, slot: (due >> (level as u32 * BITS)) as usize % SLOTS }
+    Place::Slot {
+        level,
+        slot: (due >> (level as u32 * BITS)) as usize % SLOTS,
+    }
 }
 
 impl Wheel {
@@ -174,7 +177,9 @@ impl Wheel {
         loop {
             if let Some(mut draining) = self.draining.take() {
                 while budget > 0 {
-                    let Some(entry) = draining.list.pop_front(links) else { break };
+                    let Some(entry) = draining.list.pop_front(links) else {
+                        break;
+                    };
                     budget -= 1;
                     self.insert(links, entry, links.due(entry));
                 }
@@ -189,15 +194,23 @@ impl Wheel {
                 self.time = self.time.max(now);
                 return budget;
             }
-            let Some((time, level, slot)) = self.earliest() else { return budget };
+            let Some((time, level, slot)) = self.earliest() else {
+                return budget;
+            };
             self.time = time;
-            let Some(at) = &mut self.levels[level] else { return budget };
+            let Some(at) = &mut self.levels[level] else {
+                return budget;
+            };
             at.occupied &= !(1 << slot);
             let mut list = std::mem::take(&mut at.slots[slot]);
             if level == 0 {
                 self.overdue.append(links, &mut list);
             } else {
-                self.draining = Some(Draining { list, start: time, shift: level as u32 * BITS });
+                self.draining = Some(Draining {
+                    list,
+                    start: time,
+                    shift: level as u32 * BITS,
+                });
             }
         }
     }
@@ -216,7 +229,11 @@ impl Wheel {
         }
         self.time = now;
         self.next = now;
-        self.draining = Some(Draining { list: all, start: 0, shift: Instant::BITS });
+        self.draining = Some(Draining {
+            list: all,
+            start: 0,
+            shift: Instant::BITS,
+        });
     }
 
     /// The first occupied slot: its time, level and number.
@@ -241,15 +258,63 @@ impl Wheel {
             let shift = level as u32 * BITS;
             let above = self.time >> shift >> BITS << BITS;
             at.iter().flat_map(move |at| {
-                at.slots.iter().enumerate().filter(|(_, list)| !list.is_empty()).map(
-                    move |(slot, list)| {
+                at.slots
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, list)| !list.is_empty())
+                    .map(move |(slot, list)| {
                         (Instant::from_millis((above | slot as u64) << shift), list)
-                    },
-                )
+                    })
             })
         });
-        let draining = self.draining.iter().map(|at| (Instant::from_millis(at.start), &at.list));
+        let draining = self
+            .draining
+            .iter()
+            .map(|at| (Instant::from_millis(at.start), &at.list));
         overdue.chain(levels).chain(draining)
+    }
+
+    /// Every entry, if each is where its due time belongs; `most` is how many there can be.
+    pub fn check(&self, links: &impl Links, most: usize) -> Result<Vec<u32>, String> {
+        let mut entries = self.overdue.check(links, most)?;
+        if let Some(early) = entries
+            .iter()
+            .find(|entry| links.due(**entry).millis() > self.time)
+        {
+            return Err(format!("{early} is not overdue yet"));
+        }
+        let mut waiting = Vec::new();
+        for (number, at) in self.levels.iter().enumerate() {
+            let Some(at) = at else { continue };
+            for (slot, list) in at.slots.iter().enumerate() {
+                if (at.occupied >> slot & 1 == 0) != list.is_empty() {
+                    return Err(format!("slot {slot} of level {number} is wrongly marked"));
+                }
+                for entry in list.check(links, most)? {
+                    match place(self.time, links.due(entry).millis()) {
+                        Place::Slot { level, slot: own } if (level, own) == (number, slot) => {}
+                        _ => return Err(format!("{entry} is in slot {slot} of level {number}")),
+                    }
+                    waiting.push(entry);
+                }
+            }
+        }
+        if let Some(draining) = &self.draining {
+            for entry in draining.list.check(links, most)? {
+                if !draining.covers(links.due(entry).millis()) {
+                    return Err(format!("{entry} is not of the slot that is dealt out"));
+                }
+                waiting.push(entry);
+            }
+        }
+        if waiting
+            .iter()
+            .any(|entry| links.due(*entry).millis() < self.next)
+        {
+            return Err(format!("something is due before {}", self.next));
+        }
+        entries.append(&mut waiting);
+        Ok(entries)
     }
 
     /// Bytes the levels hold.

@@ -1,0 +1,148 @@
+//! Whether a queue's parts agree with each other: for tests and fuzzing.
+
+use std::collections::BTreeSet;
+
+use crate::message::State;
+use crate::queue::{allocated, Counts, Queue};
+use crate::types::Priority;
+
+impl Queue {
+    /// Looks for a contradiction between the slab, the lists, the schedule, the indexes and the
+    /// counts. Takes time in proportion to the queue.
+    ///
+    /// # Errors
+    /// With what contradicts what.
+    #[doc(hidden)]
+    pub fn check(&self) -> Result<(), String> {
+        let held = self.messages.check()?;
+        self.check_places(&held)?;
+        self.check_indexes(&held)?;
+        self.check_counts(&held)?;
+        self.check_rares(&held)?;
+        let bodies: usize = held
+            .iter()
+            .map(|slot| allocated(self.messages.get(*slot).body_len()))
+            .sum();
+        same("bytes of bodies", &self.body_bytes, &bodies)
+    }
+
+    /// Every message is in one list: that of its state.
+    fn check_places(&self, held: &[u32]) -> Result<(), String> {
+        let most = held.len();
+        let mut found = Vec::with_capacity(most);
+        for (level, list) in self.ready.iter().enumerate() {
+            let slots = list.check(&self.messages, most)?;
+            for slot in &slots {
+                let message = self.messages.get(*slot);
+                let is_ready = matches!(message.state(), State::Ready { .. });
+                if !is_ready || message.priority().level() as usize != level {
+                    return Err(format!("{slot} is in the ready list of priority {level}"));
+                }
+            }
+            same(
+                "ready bit",
+                &(self.ready_levels >> level & 1 == 1),
+                &!slots.is_empty(),
+            )?;
+            found.extend(slots);
+        }
+        same(
+            "bits beyond the priorities",
+            &(self.ready_levels >> Priority::LEVELS),
+            &0,
+        )?;
+        for slot in self.wheel.check(&self.messages, most)? {
+            if !self.messages.get(slot).is_scheduled() {
+                return Err(format!("{slot} is in the schedule"));
+            }
+            found.push(slot);
+        }
+        for slot in self.dead.check(&self.messages, most)? {
+            if !matches!(self.messages.get(slot).state(), State::Dead { .. }) {
+                return Err(format!("{slot} is among the dead letters"));
+            }
+            found.push(slot);
+        }
+        found.sort_unstable();
+        same("messages in lists", &found.as_slice(), &held)
+    }
+
+    /// Every message is found by its id, in the one index that it belongs to.
+    fn check_indexes(&self, held: &[u32]) -> Result<(), String> {
+        let hash_of = |slot| self.messages.get(slot).hash;
+        let (letters, live): (Vec<u32>, Vec<u32>) = held
+            .iter()
+            .partition(|slot| matches!(self.messages.get(**slot).state(), State::Dead { .. }));
+        for (name, index, expected) in [
+            ("live messages", &self.live, live),
+            ("letters", &self.letters, letters),
+        ] {
+            let mut slots = index.check(hash_of)?;
+            slots.sort_unstable();
+            same(name, &slots, &expected)?;
+            let ids = |slot: &u32| self.messages.get(*slot).id().bytes().to_vec();
+            let ids: BTreeSet<Vec<u8>> = slots.iter().map(ids).collect();
+            same("ids that are there once", &ids.len(), &slots.len())?;
+        }
+        for slot in held {
+            let message = self.messages.get(*slot);
+            let key = message.key();
+            same("hash", &message.hash, &self.hash(&key))?;
+            let found = match message.state() {
+                State::Dead { .. } => self.find_letter(message.hash, &key),
+                _ => self.find_live(message.hash, &key),
+            };
+            same("slot found by id", &found, &Some(*slot))?;
+        }
+        Ok(())
+    }
+
+    fn check_counts(&self, held: &[u32]) -> Result<(), String> {
+        let mut counts = Counts::default();
+        for slot in held {
+            let has_copy = self.has_copy(*slot);
+            *match self.messages.get(*slot).state() {
+                State::Ready { .. } => &mut counts.ready,
+                State::Delayed { .. } => &mut counts.delayed,
+                State::Locked { .. } if has_copy => &mut counts.locked_with_copy,
+                State::Locked { .. } => &mut counts.locked,
+                State::Done { .. } if has_copy => &mut counts.done_with_copy,
+                State::Done { .. } => &mut counts.done,
+                State::Dead { .. } => &mut counts.dead,
+            } += 1;
+        }
+        same("counts", &self.counts, &counts)
+    }
+
+    /// Every rare part belongs to one message and holds something.
+    fn check_rares(&self, held: &[u32]) -> Result<(), String> {
+        let mut parts: Vec<u32> = held
+            .iter()
+            .filter_map(|slot| self.messages.get(*slot).rare())
+            .collect();
+        parts.sort_unstable();
+        same("rare parts", &self.rares.check()?, &parts)?;
+        for slot in held {
+            let has_rare = self.messages.get(*slot).rare().is_some();
+            let holds = self.has_copy(*slot) || self.reason(*slot).is_some();
+            same("rare part that holds something", &has_rare, &holds)?;
+        }
+        same(
+            "bytes of rare parts",
+            &self.rare_bytes,
+            &self.recount_rare_bytes(held),
+        )
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug + ?Sized>(
+    what: &str,
+    is: &T,
+    should: &T,
+) -> Result<(), String> {
+    if is == should {
+        Ok(())
+    } else {
+        Err(format!("{what}: {is:?}, not {should:?}"))
+    }
+}
