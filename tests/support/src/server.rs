@@ -1,13 +1,15 @@
 //! A running server.
 
+mod lifecycle;
+
+pub use lifecycle::Shutdown;
+
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use redis::{Client, Connection};
 use tempfile::TempDir;
@@ -17,25 +19,14 @@ use crate::call;
 use crate::paths::cli_bin;
 use crate::port::FreePort;
 use crate::reply::{Reply, ReplyExt};
-use crate::spawn::{mortal, spawn};
 use crate::version::Version;
 use crate::wait::{wait_until, PATIENCE};
 use crate::wire::Wire;
 
-const LOG_TAIL_LINES: usize = 80;
-
-/// How a server is asked to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shutdown {
-    /// `SHUTDOWN SAVE`: with a snapshot.
-    Save,
-    /// `SHUTDOWN NOSAVE`: without one; an append-only file is flushed all the same.
-    NoSave,
-}
-
 /// A running server with its port and folder. It is killed when this value is dropped.
 ///
-/// Dropping it fails the test if the server has died by itself meanwhile.
+/// Dropping it fails the test if the server has died by itself meanwhile, or if its log shows a crash
+/// or a panic of the module.
 #[derive(Debug)]
 pub struct Server {
     builder: ServerBuilder,
@@ -44,6 +35,8 @@ pub struct Server {
     dir: PathBuf,
     _temporary: Option<TempDir>,
     child: Option<Child>,
+    /// Where this run's part of the log begins.
+    log_start: usize,
 }
 
 impl Server {
@@ -87,6 +80,7 @@ impl Server {
             dir,
             _temporary: temporary,
             child: None,
+            log_start: 0,
         };
         server.try_start_again()?;
         Ok(server)
@@ -133,8 +127,11 @@ impl Server {
 
     /// All that the server has logged, over all its runs.
     pub fn log(&self) -> String {
-        let bytes = fs::read(self.dir.join("server.log")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
+        String::from_utf8_lossy(&self.log_bytes()).into_owned()
+    }
+
+    fn log_bytes(&self) -> Vec<u8> {
+        fs::read(self.dir.join("server.log")).unwrap_or_default()
     }
 
     /// A new connection in RESP2. A reply that takes longer than [`PATIENCE`] is an error.
@@ -197,120 +194,6 @@ impl Server {
         Some(output.unwrap_or_else(|error| panic!("the command line client: {error}")))
     }
 
-    /// Whether the process runs.
-    pub fn is_running(&mut self) -> bool {
-        match &mut self.child {
-            Some(child) => matches!(child.try_wait(), Ok(None)),
-            None => false,
-        }
-    }
-
-    /// Ends the server by SHUTDOWN; its folder and port stay for [`Self::start_again`].
-    #[track_caller]
-    pub fn shutdown(&mut self, how: Shutdown) {
-        let mode = match how {
-            Shutdown::Save => "SAVE",
-            Shutdown::NoSave => "NOSAVE",
-        };
-        if let Err(error) = call!(self.conn(), "SHUTDOWN", mode) {
-            // A server that obeys closes the connection; that is the good case.
-            assert!(!error.starts_with("ERR"), "SHUTDOWN {mode}: {error}");
-        }
-        self.wait_for_exit();
-    }
-
-    /// Kills the server as a crash would; its folder and port stay for [`Self::start_again`].
-    #[track_caller]
-    pub fn kill9(&mut self) {
-        let child = self.child.as_mut().expect("the server runs");
-        child.kill().expect("a child can be killed");
-        self.wait_for_exit();
-    }
-
-    /// Waits until the process ends by itself and gives its status; for tests that make it end.
-    #[track_caller]
-    pub fn wait_for_exit(&mut self) -> ExitStatus {
-        let mut child = self.child.take().expect("the server runs");
-        let mut status = None;
-        wait_until(PATIENCE, || {
-            status = child.try_wait().expect("a child can be asked");
-            status.is_some()
-        });
-        status.expect("the process has ended")
-    }
-
-    /// Starts a stopped server on the same port, folder and configuration.
-    ///
-    /// # Panics
-    ///
-    /// If it does not come up; the message has its log.
-    #[track_caller]
-    pub fn start_again(&mut self) {
-        if let Err(error) = self.try_start_again() {
-            panic!("{error}");
-        }
-    }
-
-    /// [`Self::start_again`] for tests of servers that must refuse to start.
-    ///
-    /// # Errors
-    ///
-    /// If it ends, or does not answer in time.
-    pub fn try_start_again(&mut self) -> Result<(), StartError> {
-        assert!(self.child.is_none(), "the server still runs");
-        let mut command = mortal(&self.builder.bin);
-        command
-            .arg(self.dir.join("server.conf"))
-            .args(self.builder.sentinel.then_some("--sentinel"))
-            .current_dir(&self.dir)
-            .envs(self.builder.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
-        // What the server cannot log (a failed line of the configuration, a sanitizer's report) goes
-        // to the same file.
-        let log = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.dir.join("server.log"))
-            .expect("the log can be opened");
-        command.stderr(log);
-        let child = spawn(command).map_err(|error| StartError {
-            reason: format!("{}: {error}", self.builder.bin.display()),
-            log: String::new(),
-        })?;
-        self.child = Some(child);
-        self.wait_until_ready().map_err(|reason| {
-            self.end();
-            StartError {
-                reason,
-                log: self.log(),
-            }
-        })
-    }
-
-    /// [`Self::shutdown`], then [`Self::start_again`].
-    #[track_caller]
-    pub fn restart(&mut self, how: Shutdown) {
-        self.shutdown(how);
-        self.start_again();
-    }
-
-    /// [`Self::kill9`], then [`Self::start_again`].
-    #[track_caller]
-    pub fn crash_and_restart(&mut self) {
-        self.kill9();
-        self.start_again();
-    }
-
-    /// Adds a line to the configuration that counts from the next start on.
-    pub fn configure_next_start(&self, name: &str, value: &str) {
-        let mut file = fs::File::options()
-            .append(true)
-            .open(self.dir.join("server.conf"))
-            .expect("the configuration exists");
-        writeln!(file, "{name} {value}").expect("the configuration can be written");
-    }
-
     /// Makes this server a replica of another and waits until it has everything.
     #[track_caller]
     pub fn replica_of(&self, primary: &Server) {
@@ -345,60 +228,6 @@ impl Server {
                 && info(&mut here, "replication", "master_replid") == history
                 && offset(&mut here, "slave_repl_offset") >= target
         });
-    }
-
-    fn wait_until_ready(&mut self) -> Result<(), String> {
-        let started = Instant::now();
-        loop {
-            if let Ok(Some(status)) = self.child.as_mut().expect("just started").try_wait() {
-                return Err(format!("the server ended at once: {status}"));
-            }
-            if TcpStream::connect_timeout(&self.addr(), Duration::from_secs(1)).is_ok() {
-                // The replica's refusals (MASTERDOWN) and LOADING do not apply to the same commands
-                // on every version, so ask in the plainest way.
-                let sentinel = self.builder.sentinel;
-                let ready = self.try_conn().is_ok_and(|mut conn| {
-                    sentinel || info(&mut conn, "persistence", "loading").as_deref() == Some("0")
-                });
-                if ready {
-                    return Ok(());
-                }
-            }
-            if started.elapsed() > PATIENCE {
-                return Err(format!("the server does not answer within {PATIENCE:?}"));
-            }
-            thread::sleep(Duration::from_millis(3));
-        }
-    }
-
-    fn end(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            // Both fail only for a process that has ended already.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let died = self.child.is_some() && !self.is_running();
-        self.end();
-        if died || thread::panicking() {
-            let log = self.log();
-            let lines: Vec<_> = log.lines().collect();
-            let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
-            eprintln!(
-                "--- the last lines of the server's log, port {} ---\n{}\n---",
-                self.port(),
-                tail.join("\n")
-            );
-        }
-        assert!(
-            !died || thread::panicking(),
-            "the server on port {} died by itself",
-            self.port()
-        );
     }
 }
 
