@@ -8,7 +8,7 @@ use super::api::call;
 use super::args::KeyName;
 use super::context::Ctx;
 use super::guard::guard;
-use super::load::LoadError;
+use super::load::{self, LoadError};
 
 /// Takes keyspace events.
 pub trait KeyEventHandler {
@@ -40,13 +40,25 @@ impl KeyEvents {
     }
 }
 
-/// Subscribes `H` to the classes of events.
+/// Subscribes `H` to the classes of events; on some servers to fewer of them, so that they must only
+/// make things prompt.
+///
+/// Valkey from 8.1 on calls the handler on the running client, and before 9.1.2 leaves that client on
+/// the event's database: after `COPY … DB n` or `MOVE` its next commands, and those of a primary on its
+/// replica, would go to the wrong one. There only [`KeyEvents::LOADED`] and [`KeyEvents::MODULE`] are
+/// subscribed, which no command but `DEBUG RELOAD` causes in another database than its client's.
 pub fn subscribe_keys<H: KeyEventHandler>(ctx: &Ctx, events: KeyEvents) -> Result<(), LoadError> {
+    let harmless = KeyEvents::LOADED.and(KeyEvents::MODULE);
+    let events = if moves_clients() {
+        events.0 & harmless.0
+    } else {
+        events.0
+    };
     // SAFETY: the context of `OnLoad`; classes that every supported server has.
     let subscribed = unsafe {
         call!(RedisModule_SubscribeToKeyspaceEvents(
             ctx.raw(),
-            events.0,
+            events,
             Some(on_key_event::<H>)
         ))
     };
@@ -57,6 +69,17 @@ pub fn subscribe_keys<H: KeyEventHandler>(ctx: &Ctx, events: KeyEvents) -> Resul
             "the server refused a subscription to keyspace events",
         ))
     }
+}
+
+/// Whether this server leaves a client on the database of the last event.
+fn moves_clients() -> bool {
+    /// Valkey 9.1.2 as the server writes it; the first version without the fault.
+    const REPAIRED: c_int = 0x09_01_02;
+
+    // SAFETY: reading a function pointer that is written only at initialisation; it takes nothing.
+    let version = unsafe { raw::RedisModule_GetServerVersion.map(|version| version()) };
+    // Only Valkey from 8.1 on has this function.
+    load::must_obey_client().is_some() && version.is_none_or(|version| version < REPAIRED)
 }
 
 unsafe extern "C" fn on_key_event<H: KeyEventHandler>(
