@@ -190,8 +190,20 @@ mod tests {
         Done::parse(&words(line.trim())[..]).map(|done| format!("{:?}", done.verdict))
     }
 
-    fn ms(ms: u64) -> Option<Backoff> {
-        NonZeroU64::new(ms).map(Backoff::Ms)
+    fn success(backoff: Backoff) -> Verdict<'static> {
+        Verdict::Success { backoff }
+    }
+
+    fn retry(backoff: Backoff) -> Verdict<'static> {
+        Verdict::Retry { backoff }
+    }
+
+    fn error(reason: Option<&[u8]>) -> Verdict<'_> {
+        Verdict::Error { reason }
+    }
+
+    fn ms(ms: u64) -> Backoff {
+        Backoff::For(Span::from_millis(ms))
     }
 
     #[test]
@@ -201,29 +213,26 @@ mod tests {
             Done::parse(&args[..]),
             Ok(Done {
                 id: b"SUCCESS",
-                token: 7,
-                verdict: Verdict::Success(None)
+                token: Token::new(7),
+                verdict: Verdict::SUCCESS
             })
         );
     }
 
     #[test]
     fn each_verdict_is_understood_in_any_case_and_order() {
-        let exp = Some(Backoff::Exponential);
+        let exp = Backoff::Exponential;
         for (options, expected) in [
-            ("success", Verdict::Success(None)),
-            ("BACKOFF 5", Verdict::Success(ms(5))),
-            ("SUCCESS BACKOFF 0", Verdict::Success(None)),
-            ("BACKOFF EXP", Verdict::Success(exp)),
-            ("backoff exp Retry", Verdict::Retry(exp)),
-            (
-                "RETRY BACKOFF 315360000000",
-                Verdict::Retry(ms(MAX_DURATION_MS)),
-            ),
-            ("RETRY", Verdict::Retry(None)),
-            ("ERROR", Verdict::Error(None)),
-            ("ERROR REASON BACKOFF", Verdict::Error(Some(b"BACKOFF"))),
-            ("REASON why ERROR", Verdict::Error(Some(b"why"))),
+            ("success", Verdict::SUCCESS),
+            ("BACKOFF 5", success(ms(5))),
+            ("SUCCESS BACKOFF 0", Verdict::SUCCESS),
+            ("BACKOFF EXP", success(exp)),
+            ("backoff exp Retry", retry(exp)),
+            ("RETRY BACKOFF 315360000000", retry(ms(MAX_DURATION_MS))),
+            ("RETRY", retry(Backoff::None)),
+            ("ERROR", error(None)),
+            ("ERROR REASON BACKOFF", error(Some(b"BACKOFF"))),
+            ("REASON why ERROR", error(Some(b"why"))),
             ("RELEASE", Verdict::Release),
         ] {
             assert_eq!(verdict(options), Ok(format!("{expected:?}")), "{options}");
