@@ -11,6 +11,9 @@ use super::api::call;
 use super::args::KeyName;
 use super::log::printable;
 
+/// The longest string that a server considers to save as a number: `-2147483648`.
+const LONGEST_NUMBER: usize = 11;
+
 /// Writes a value into a dump. A failure is the server's to notice: it ends the save.
 pub struct RdbWriter<'a> {
     io: *mut raw::RedisModuleIO,
@@ -64,6 +67,14 @@ impl RdbWriter<'_> {
 
     /// Appends a string of any bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
+        // Redis 6.2 tries whether so short a string is a number, and reads up to a NUL to find out.
+        let mut terminated = [0; LONGEST_NUMBER + 1];
+        let bytes = if bytes.len() <= LONGEST_NUMBER {
+            terminated[..bytes.len()].copy_from_slice(bytes);
+            &terminated[..bytes.len()]
+        } else {
+            bytes
+        };
         // SAFETY: the stream of the running callback; the bytes are copied.
         unsafe {
             call!(RedisModule_SaveStringBuffer(
