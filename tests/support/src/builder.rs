@@ -240,7 +240,7 @@ impl ServerBuilder {
         lines.push(format!("dir {}", dir.display()));
         lines.push("logfile server.log".to_string());
         lines.push("daemonize no".to_string());
-        if self.conf_file.is_none() && !self.sentinel {
+        if !self.sentinel {
             lines.push("repl-diskless-sync-delay 0".to_string());
         }
         if version.offers_redis(7, 0) && !self.sentinel {

@@ -13,7 +13,7 @@ use crate::call;
 use crate::spawn::{mortal, spawn};
 use crate::wait::{wait_until, PATIENCE};
 
-const LOG_TAIL_LINES: usize = 80;
+const LOG_LINES: usize = 80;
 /// What the log of a healthy server never has: a crash report, a panic of the module (even one that
 /// it caught), a sanitizer's finding.
 const FATAL: [&str; 3] = ["BUG REPORT START", "panicked at", "Sanitizer"];
@@ -183,14 +183,18 @@ impl Drop for Server {
         self.end();
         let log = self.log_bytes();
         let this_run = String::from_utf8_lossy(log.get(self.log_start..).unwrap_or_default());
-        let failed = died || running && FATAL.iter().any(|mark| this_run.contains(mark));
+        let lines: Vec<_> = this_run.lines().collect();
+        let fatal = |line: &&str| FATAL.iter().any(|mark| line.contains(mark));
+        let crash = lines.iter().position(fatal);
+        let failed = died || running && crash.is_some();
         if failed || thread::panicking() {
-            let lines: Vec<_> = this_run.lines().collect();
-            let tail = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
+            let from = crash.map_or(lines.len(), |crash| crash + LOG_LINES / 2);
+            let shown: Vec<_> = lines.iter().take(from).copied().collect();
+            let shown = &shown[shown.len().saturating_sub(LOG_LINES)..];
             eprintln!(
-                "--- the last lines of the server's log, port {} ---\n{}\n---",
+                "--- from the log of the server on port {} ---\n{}\n---",
                 self.port(),
-                tail.join("\n")
+                shown.join("\n")
             );
         }
         assert!(
