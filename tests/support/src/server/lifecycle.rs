@@ -188,9 +188,10 @@ impl Drop for Server {
         let crash = lines.iter().position(fatal);
         let failed = died || running && crash.is_some();
         if failed || thread::panicking() {
-            let from = crash.map_or(lines.len(), |crash| crash + LOG_LINES / 2);
-            let shown: Vec<_> = lines.iter().take(from).copied().collect();
-            let shown = &shown[shown.len().saturating_sub(LOG_LINES)..];
+            let end = crash.map_or(lines.len(), |crash| {
+                (crash + LOG_LINES / 2).min(lines.len())
+            });
+            let shown = &lines[end.saturating_sub(LOG_LINES)..end];
             eprintln!(
                 "--- from the log of the server on port {} ---\n{}\n---",
                 self.port(),
