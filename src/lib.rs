@@ -1,6 +1,6 @@
 //! redis-mq: a message queue as a native module of Redis and Valkey.
 //!
-//! What the module offers stands in [`offer`]. A command goes from its file in [`commands`] to the
+//! What the module offers stands in `offer`. A command goes from its file in [`commands`] to the
 //! queue in `redis-mq-core`, and back through the thin layer over the server's API in [`redis`].
 
 use std::ffi::{c_int, CStr};
