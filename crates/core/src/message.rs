@@ -25,6 +25,18 @@ pub(crate) enum State {
     Dead { token: Option<Token>, cause: Cause },
 }
 
+impl State {
+    /// Delayed until `due`, or ready if that is not after `since`.
+    #[inline]
+    pub fn waiting(due: Instant, since: Instant) -> Self {
+        if due > since {
+            Self::Delayed { due }
+        } else {
+            Self::Ready { token: None }
+        }
+    }
+}
+
 /// Why a message is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
@@ -423,3 +435,6 @@ impl Links for Slab<Message> {
         self.get(entry).due()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Every shape of a message's allocation gives back what was put in.
+
+use super::*;
+
+const MADE: [u8; 16] = [
+    0x01, 0x8B, 0xCF, 0xE5, 0x68, 0x00, 0x70, 0, 0x80, 1, 2, 3, 4, 5, 6, 7,
+];
+
+fn keys() -> [Key<'static>; 5] {
+    [
+        Key::Bytes(b"a"),
+        Key::Bytes(&[0xFF; 512]),
+        // As long as a UUID's 16 bytes, and as its text.
+        Key::Bytes(&[7; 16]),
+        Key::Bytes(&[b'f'; 36]),
+        Key::Uuid(MADE),
+    ]
+}
+
+fn enqueued() -> [Instant; 4] {
+    let of_the_id = Instant::from_millis(uuid_millis(&MADE));
+    let later = Instant::from_millis(of_the_id.millis() + 1);
+    [of_the_id, later, Instant::ZERO, Instant::MAX]
+}
+
+fn limits() -> [Limits; 4] {
+    let limits = |attempts, lock| Limits { attempts, lock };
+    [
+        Limits::default(),
+        limits(1, Span::ZERO),
+        limits(0, Span::from_millis(1)),
+        limits(u32::MAX, Span::MAX),
+    ]
+}
+
+fn states() -> [State; 12] {
+    let token = Some(Token::new(TOKEN_MASK));
+    let at = Instant::MAX;
+    let dead = |token, cause| State::Dead { token, cause };
+    [
+        State::Ready { token: None },
+        State::Ready { token },
+        State::Delayed { due: at },
+        State::Locked {
+            until: at,
+            token: Token::new(1),
+        },
+        State::Locked {
+            until: Instant::from_millis(1),
+            token: Token::new(TOKEN_MASK),
+        },
+        State::Done { until: at },
+        dead(None, Cause::Failed),
+        dead(token, Cause::Failed),
+        dead(None, Cause::NoAttemptsLeft),
+        dead(token, Cause::NoAttemptsLeft),
+        dead(None, Cause::LastLockExpired),
+        dead(token, Cause::LastLockExpired),
+    ]
+}
+
+fn priorities() -> impl Iterator<Item = Priority> {
+    (0..Priority::LEVELS as u8).filter_map(Priority::new)
+}
+
+/// What a message must give back.
+#[derive(Clone, Copy)]
+struct Expected<'a> {
+    key: Key<'a>,
+    payload: &'a [u8],
+    limits: Limits,
+    priority: Priority,
+    enqueued: Instant,
+    state: State,
+    rare: Option<u32>,
+    attempts: u32,
+}
+
+fn assert_holds(message: &Message, expected: &Expected<'_>) {
+    assert_eq!(message.key(), expected.key);
+    assert!(message.has_key(&expected.key));
+    assert_eq!(message.id().bytes(), IdText::new(expected.key).bytes());
+    assert_eq!(message.payload(), expected.payload);
+    assert_eq!(message.limits(), expected.limits);
+    assert_eq!(message.priority(), expected.priority);
+    assert_eq!(message.enqueued(), expected.enqueued);
+    assert_eq!(message.state(), expected.state);
+    assert_eq!(message.rare(), expected.rare);
+    assert_eq!(message.attempts, expected.attempts);
+    let due = match expected.state {
+        State::Delayed { due: at } | State::Done { until: at } => at,
+        State::Locked { until, .. } => until,
+        State::Ready { .. } | State::Dead { .. } => Instant::ZERO,
+    };
+    assert_eq!(message.due(), due);
+    assert_eq!(message.is_scheduled(), due != Instant::ZERO);
+}
+
+fn for_each_shape(mut test: impl FnMut(Expected<'_>)) {
+    for key in keys() {
+        for enqueued in enqueued() {
+            for limits in limits() {
+                for payload in [b"" as &[u8], b"p", &[0; 300]] {
+                    test(Expected {
+                        key,
+                        payload,
+                        limits,
+                        priority: Priority::default(),
+                        enqueued,
+                        state: State::Ready { token: None },
+                        rare: None,
+                        attempts: 0,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn message(shape: &Expected<'_>) -> Message {
+    let Expected {
+        key,
+        payload,
+        limits,
+        priority,
+        enqueued,
+        ..
+    } = *shape;
+    Message::new(key, 0, payload, limits, priority, enqueued)
+}
+
+#[test]
+fn every_shape_gives_back_what_was_put_in() {
+    for_each_shape(|shape| {
+        for priority in priorities() {
+            let shape = Expected { priority, ..shape };
+            assert_holds(&message(&shape), &shape);
+        }
+    });
+}
+
+#[test]
+fn states_and_rare_parts_leave_the_rest_alone() {
+    for_each_shape(|shape| {
+        let mut message = message(&shape);
+        for (at, state) in states().into_iter().enumerate() {
+            let rare = (at % 3 != 0).then_some(at as u32 * 1000);
+            message.set_state(state);
+            message.set_rare(rare);
+            let expected = Expected {
+                state,
+                rare,
+                ..shape
+            };
+            assert_holds(&message, &expected);
+        }
+    });
+}
+
+#[test]
+fn new_content_keeps_id_state_attempts_and_rare_part() {
+    for_each_shape(|before| {
+        for state in states() {
+            let rare = Some(9);
+            let mut message = message(&before);
+            message.set_state(state);
+            message.set_rare(rare);
+            message.attempts = u32::MAX;
+            for (limits, enqueued) in limits().into_iter().zip(enqueued()) {
+                let priority = Priority::new(9).unwrap_or_default();
+                message.set_content(b"new", limits, priority, enqueued);
+                let expected = Expected {
+                    key: before.key,
+                    payload: b"new",
+                    limits,
+                    priority,
+                    enqueued,
+                    state,
+                    rare,
+                    attempts: u32::MAX,
+                };
+                assert_holds(&message, &expected);
+            }
+        }
+    });
+}
+
+#[test]
+fn keys_of_equal_bytes_but_another_form_are_other_keys() {
+    let uuid = message(&Expected {
+        key: Key::Uuid(MADE),
+        payload: b"",
+        limits: Limits::default(),
+        priority: Priority::default(),
+        enqueued: Instant::ZERO,
+        state: State::Ready { token: None },
+        rare: None,
+        attempts: 0,
+    });
+    assert!(!uuid.has_key(&Key::Bytes(&MADE)));
+    assert!(uuid.has_key(&Key::Uuid(MADE)));
+}
+
+#[test]
+fn the_default_message_costs_one_allocation_of_id_and_payload() {
+    let key = Key::Uuid(MADE);
+    let enqueued = Instant::from_millis(uuid_millis(&MADE));
+    let message = Message::new(
+        key,
+        0,
+        b"12345",
+        Limits::default(),
+        Priority::default(),
+        enqueued,
+    );
+    assert_eq!(message.body_len(), 16 + 5);
+}

@@ -1,0 +1,336 @@
+//! The contract in its plainest form: vectors that are scanned, and time that acts one message
+//! after the other. The queue is tested against it.
+
+mod verdict;
+mod view;
+
+pub use verdict::Verdict;
+pub use view::{Fields, Seen};
+
+use redis_mq_core::{Outcome, Status, Totals};
+
+/// Milliseconds: instants are since the epoch.
+pub type Ms = u64;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Model {
+    pub live: Vec<Live>,
+    /// Oldest first.
+    pub letters: Vec<Letter>,
+    pub totals: Totals,
+    pub last_token: u64,
+    /// Rises with each place taken in an order.
+    turn: i64,
+    /// Updates accepted: they are replicated even if the new content is the old.
+    updates: u64,
+}
+
+/// What a producer gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    pub payload: Vec<u8>,
+    /// 0 for no limit.
+    pub max_attempts: u32,
+    /// 0 for the consumer's.
+    pub lock: Ms,
+    pub priority: u8,
+    pub enqueued: Ms,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Start {
+    NotGiven,
+    After(Ms),
+    At(Ms),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    pub item: Item,
+    pub start: Start,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    pub id: Vec<u8>,
+    pub item: Item,
+    pub attempts: u32,
+    pub place: Place,
+    /// Lower is earlier, among those of one place.
+    pub order: i64,
+    /// The newest delivery, until a verdict ends it.
+    pub token: Option<u64>,
+    pub copy: Option<Copy>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Place {
+    Ready,
+    Waiting(Ms),
+    Locked(Ms),
+    Done(Ms),
+    /// The dedupe window ended and nobody has swept it yet.
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Letter {
+    pub id: Vec<u8>,
+    pub item: Item,
+    pub attempts: u32,
+    pub reason: Option<Vec<u8>>,
+    /// The delivery whose lock ran out.
+    pub token: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub item: Item,
+    pub start: Start,
+    pub requeue: bool,
+    pub update: bool,
+}
+
+impl Start {
+    pub fn place(self, from: Ms) -> Place {
+        match self {
+            Self::After(ms) if ms > 0 => Place::Waiting(from + ms),
+            Self::At(instant) if instant > from => Place::Waiting(instant),
+            _ => Place::Ready,
+        }
+    }
+}
+
+impl Live {
+    pub fn due(&self) -> Option<Ms> {
+        match self.place {
+            Place::Waiting(at) | Place::Locked(at) | Place::Done(at) => Some(at),
+            Place::Ready | Place::Over => None,
+        }
+    }
+
+    pub fn is_out_of_attempts(&self) -> bool {
+        self.item.max_attempts != 0 && self.attempts >= self.item.max_attempts
+    }
+
+    pub fn status(&self) -> Status {
+        match (self.place, &self.copy) {
+            (Place::Ready, _) => Status::Queued,
+            (Place::Waiting(_), _) => Status::QueuedWithBackoff,
+            (Place::Locked(_), None) => Status::Locked,
+            (Place::Locked(_), Some(_)) => Status::LockedWithRequeue,
+            (Place::Done(_), None) => Status::DoneWithBackoff,
+            (Place::Done(_), Some(_)) => Status::DoneWithRequeue,
+            (Place::Over, _) => Status::DoneAwaitingGc,
+        }
+    }
+}
+
+impl Model {
+    pub fn find(&self, id: &[u8]) -> Option<usize> {
+        self.live.iter().position(|message| message.id == id)
+    }
+
+    pub fn letter(&self, id: &[u8]) -> Option<usize> {
+        self.letters.iter().position(|letter| letter.id == id)
+    }
+
+    fn next_turn(&mut self) -> i64 {
+        self.turn += 1;
+        self.turn
+    }
+
+    /// Puts a message behind the others of a place.
+    fn put(&mut self, at: usize, place: Place) {
+        self.live[at].place = place;
+        self.live[at].order = self.next_turn();
+    }
+
+    fn add(&mut self, id: &[u8], item: Item, place: Place) {
+        let order = self.next_turn();
+        let (id, attempts, token, copy) = (id.to_vec(), 0, None, None);
+        self.live.push(Live {
+            id,
+            item,
+            attempts,
+            place,
+            order,
+            token,
+            copy,
+        });
+    }
+
+    /// What time does by itself until `now`, in the order in which it is due.
+    pub fn pass(&mut self, now: Ms) {
+        loop {
+            let due = (0..self.live.len()).filter(|at| self.live[*at].due() <= Some(now));
+            let due = due.filter(|at| self.live[*at].due().is_some());
+            match due.min_by_key(|at| (self.live[*at].due(), self.live[*at].order)) {
+                Some(at) => self.time_is_up(at),
+                None => return,
+            }
+        }
+    }
+
+    fn time_is_up(&mut self, at: usize) {
+        let message = &mut self.live[at];
+        match message.place {
+            Place::Waiting(_) => self.put(at, Place::Ready),
+            Place::Locked(until) => {
+                self.totals.expired_locks += 1;
+                if message.is_out_of_attempts() {
+                    let token = message.token;
+                    let reason = b"the lock of the last attempt expired".to_vec();
+                    self.die(at, Some(reason), token, until);
+                } else {
+                    self.put(at, Place::Ready);
+                }
+            }
+            Place::Done(until) => match message.copy.take() {
+                Some(copy) => self.restart(at, copy, until),
+                None => message.place = Place::Over,
+            },
+            Place::Ready | Place::Over => unreachable!("time moves neither on"),
+        }
+    }
+
+    /// The message runs with the content of its copy.
+    fn restart(&mut self, at: usize, copy: Copy, ended: Ms) {
+        let message = &mut self.live[at];
+        (message.item, message.attempts, message.token) = (copy.item, 0, None);
+        self.put(at, copy.start.place(ended));
+    }
+
+    fn die(&mut self, at: usize, reason: Option<Vec<u8>>, token: Option<u64>, ended: Ms) {
+        let Live {
+            id,
+            item,
+            attempts,
+            copy,
+            ..
+        } = self.live.remove(at);
+        self.letters.retain(|letter| letter.id != id);
+        self.letters.push(Letter {
+            id: id.clone(),
+            item,
+            attempts,
+            reason,
+            token,
+        });
+        self.totals.dead += 1;
+        if let Some(copy) = copy {
+            self.add(&id, copy.item, copy.start.place(ended));
+        }
+    }
+
+    /// What a command does before its own work: time acts, and what nobody needs goes.
+    pub fn act(&mut self, now: Ms, max_dead: usize) {
+        self.pass(now);
+        self.live.retain(|message| message.place != Place::Over);
+        self.forget(max_dead);
+    }
+
+    pub fn forget(&mut self, max_dead: usize) {
+        let beyond = self.letters.len().saturating_sub(max_dead);
+        self.letters.drain(..beyond);
+    }
+
+    /// The table of MQ.ENQUEUE. Time has acted.
+    pub fn enqueue(&mut self, now: Ms, id: &[u8], request: Request) -> Outcome {
+        let Some(at) = self.find(id) else {
+            self.totals.enqueued += 1;
+            self.add(id, request.item, request.start.place(now));
+            return Outcome::Added;
+        };
+        let Request {
+            item,
+            start,
+            requeue,
+            update,
+        } = request;
+        match self.live[at].status() {
+            Status::Queued | Status::QueuedWithBackoff if update => {
+                self.updates += 1;
+                self.update(at, now, item, start);
+                Outcome::Updated
+            }
+            Status::Locked | Status::DoneWithBackoff if requeue => {
+                self.totals.enqueued += 1;
+                self.live[at].copy = Some(Copy { item, start });
+                Outcome::Requeued
+            }
+            Status::LockedWithRequeue | Status::DoneWithRequeue if requeue && update => {
+                self.updates += 1;
+                let copy = self.live[at].copy.as_mut().expect("the status says so");
+                copy.item = Item {
+                    enqueued: copy.item.enqueued,
+                    ..item
+                };
+                if start != Start::NotGiven {
+                    copy.start = start;
+                }
+                Outcome::Updated
+            }
+            status => Outcome::Refused(status),
+        }
+    }
+
+    /// All options are replaced. Attempts and enqueued-at stay, and with the same priority and
+    /// time the place in the order. A delivery of the old content can end nothing any more.
+    fn update(&mut self, at: usize, now: Ms, item: Item, start: Start) {
+        let message = &mut self.live[at];
+        let place = if start == Start::NotGiven {
+            message.place
+        } else {
+            start.place(now)
+        };
+        let stays = (place, item.priority) == (message.place, message.item.priority);
+        message.item = Item {
+            enqueued: message.item.enqueued,
+            ..item
+        };
+        message.token = None;
+        if !stays {
+            self.put(at, place);
+        }
+    }
+
+    /// Who is delivered next.
+    pub fn next_ready(&self) -> Option<usize> {
+        let ready = (0..self.live.len()).filter(|at| self.live[*at].place == Place::Ready);
+        ready.min_by_key(|at| (self.live[*at].item.priority, self.live[*at].order))
+    }
+
+    /// Hands the next ready message over; `lock` is what the consumer asks for. Returns the
+    /// message as delivered, and the lock it has.
+    pub fn deliver(&mut self, now: Ms, lock: Ms, token: u64) -> Option<(Live, Ms)> {
+        let at = self.next_ready()?;
+        let message = &mut self.live[at];
+        message.attempts += 1;
+        message.token = Some(token);
+        let lock = if message.item.lock != 0 {
+            message.item.lock
+        } else {
+            lock
+        };
+        self.last_token = token;
+        self.totals.delivered += 1;
+        self.put(at, Place::Locked(now + lock));
+        Some((self.live[at].clone(), lock))
+    }
+
+    /// Removes all of an id. Time has not acted, but a lock that has run out is counted.
+    pub fn cancel(&mut self, now: Ms, id: &[u8]) -> bool {
+        let before = self.live.len() + self.letters.len();
+        if let Some(at) = self.find(id) {
+            let message = &self.live[at];
+            if matches!(message.place, Place::Locked(until) if until <= now) {
+                self.totals.expired_locks += 1;
+                self.totals.dead += u64::from(message.is_out_of_attempts());
+            }
+            self.live.remove(at);
+        }
+        self.letters.retain(|letter| letter.id != id);
+        self.live.len() + self.letters.len() < before
+    }
+}

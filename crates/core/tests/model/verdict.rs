@@ -1,0 +1,160 @@
+//! MQ.DONE and MQ.EXTEND of the model.
+
+use redis_mq_core::Ended;
+
+use super::{Letter, Live, Model, Ms, Place, Start};
+
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Pauses are 0 for none.
+    Success {
+        pause: Ms,
+    },
+    Retry {
+        pause: Ms,
+    },
+    Error {
+        reason: Option<Vec<u8>>,
+    },
+    Release,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stale;
+
+impl Model {
+    /// The delivery that `token` names. A message that died because its last lock ran out lives
+    /// on if the consumer comes back before anybody took the id.
+    fn delivery(&mut self, now: Ms, id: &[u8], token: u64) -> Result<Option<usize>, Stale> {
+        if let Some(at) = self.find(id) {
+            return if self.live[at].token == Some(token) {
+                Ok(Some(at))
+            } else {
+                Err(Stale)
+            };
+        }
+        let Some(at) = self.letter(id) else {
+            return Ok(None);
+        };
+        if self.letters[at].token != Some(token) {
+            return Err(Stale);
+        }
+        let Letter {
+            id,
+            item,
+            attempts,
+            token,
+            ..
+        } = self.letters.remove(at);
+        let (place, order, copy) = (Place::Locked(now), self.next_turn(), None);
+        self.live.push(Live {
+            id,
+            item,
+            attempts,
+            place,
+            order,
+            token,
+            copy,
+        });
+        Ok(Some(self.live.len() - 1))
+    }
+
+    /// What attempt a pause would be for.
+    pub fn attempt(&self, id: &[u8]) -> u32 {
+        let live = self.find(id).map(|at| self.live[at].attempts);
+        live.or(self.letter(id).map(|at| self.letters[at].attempts))
+            .unwrap_or(0)
+    }
+
+    /// Time has acted.
+    pub fn done(
+        &mut self,
+        now: Ms,
+        id: &[u8],
+        token: u64,
+        verdict: Verdict,
+    ) -> Result<Option<Ended>, Stale> {
+        let Some(at) = self.delivery(now, id, token)? else {
+            return Ok(None);
+        };
+        self.live[at].token = None;
+        let after = |pause| {
+            if pause == 0 {
+                Start::NotGiven
+            } else {
+                Start::After(pause)
+            }
+        };
+        let ended = match verdict {
+            Verdict::Success { pause: 0 } => {
+                self.totals.done += 1;
+                match self.live[at].copy.take() {
+                    Some(copy) => {
+                        self.restart(at, copy, now);
+                        self.queued(at)
+                    }
+                    None => {
+                        self.live.remove(at);
+                        Ended::Done
+                    }
+                }
+            }
+            Verdict::Success { pause } => {
+                self.totals.done += 1;
+                self.put(at, Place::Done(now + pause));
+                match self.live[at].copy {
+                    Some(_) => Ended::DoneWithRequeue,
+                    None => Ended::DoneWithBackoff,
+                }
+            }
+            Verdict::Retry { .. } if self.live[at].is_out_of_attempts() => {
+                self.die(at, Some(b"no attempts left".to_vec()), None, now);
+                Ended::Dead
+            }
+            Verdict::Retry { pause } => {
+                self.totals.retried += 1;
+                self.put(at, after(pause).place(now));
+                self.queued(at)
+            }
+            Verdict::Error { reason } => {
+                self.die(at, reason, None, now);
+                Ended::Dead
+            }
+            Verdict::Release => {
+                let first = self
+                    .live
+                    .iter()
+                    .map(|message| message.order)
+                    .min()
+                    .unwrap_or(0);
+                let message = &mut self.live[at];
+                message.attempts -= 1;
+                (message.place, message.order) = (Place::Ready, first - 1);
+                Ended::Queued
+            }
+        };
+        Ok(Some(ended))
+    }
+
+    fn queued(&self, at: usize) -> Ended {
+        match self.live[at].place {
+            Place::Ready => Ended::Queued,
+            _ => Ended::QueuedWithBackoff,
+        }
+    }
+
+    /// Time has acted.
+    pub fn extend(
+        &mut self,
+        now: Ms,
+        id: &[u8],
+        token: u64,
+        span: Ms,
+    ) -> Result<Option<Ms>, Stale> {
+        let Some(at) = self.delivery(now, id, token)? else {
+            return Ok(None);
+        };
+        self.put(at, Place::Locked(now + span));
+        Ok(Some(now + span))
+    }
+}

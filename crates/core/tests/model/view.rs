@@ -1,0 +1,138 @@
+//! MQ.STATUS, MQ.GET and MQ.INFO of the model: time passes on a copy, and that is read.
+
+use redis_mq_core::Status;
+
+use super::{Live, Model, Ms};
+
+/// The model as it stands at one moment.
+pub struct Seen {
+    pub model: Model,
+    now: Ms,
+}
+
+/// The fields of MQ.GET.
+#[derive(Debug, PartialEq)]
+pub struct Fields {
+    pub id: Vec<u8>,
+    pub status: Status,
+    pub payload: Vec<u8>,
+    pub attempts: u32,
+    pub max_attempts: u32,
+    pub priority: u8,
+    pub enqueued_at: Ms,
+    pub due_at: Ms,
+    pub lock: Ms,
+    pub requeue: Option<Vec<u8>>,
+    pub reason: Option<Vec<u8>>,
+}
+
+impl Model {
+    pub fn at(&self, now: Ms) -> Seen {
+        let mut model = self.clone();
+        model.pass(now);
+        Seen { model, now }
+    }
+
+    /// When time next moves a message on.
+    pub fn next_due(&self) -> Option<Ms> {
+        self.live.iter().filter_map(Live::due).min()
+    }
+
+    /// When the next message becomes ready if nobody does anything.
+    pub fn next_ready_at(&self) -> Option<Ms> {
+        let mut future = self.clone();
+        while let Some(due) = future.next_due() {
+            future.pass(due);
+            if future.next_ready().is_some() {
+                return Some(due);
+            }
+        }
+        None
+    }
+}
+
+impl Seen {
+    pub fn get(&self, id: &[u8]) -> Option<Fields> {
+        if let Some(at) = self.model.find(id) {
+            let message = &self.model.live[at];
+            return Some(Fields {
+                id: id.to_vec(),
+                status: message.status(),
+                payload: message.item.payload.clone(),
+                attempts: message.attempts,
+                max_attempts: message.item.max_attempts,
+                priority: message.item.priority,
+                enqueued_at: message.item.enqueued,
+                due_at: message.due().unwrap_or(0),
+                lock: message.item.lock,
+                requeue: message.copy.as_ref().map(|copy| copy.item.payload.clone()),
+                reason: None,
+            });
+        }
+        let letter = &self.model.letters[self.model.letter(id)?];
+        Some(Fields {
+            id: id.to_vec(),
+            status: Status::Dead,
+            payload: letter.item.payload.clone(),
+            attempts: letter.attempts,
+            max_attempts: letter.item.max_attempts,
+            priority: letter.item.priority,
+            enqueued_at: letter.item.enqueued,
+            due_at: 0,
+            lock: letter.item.lock,
+            requeue: None,
+            reason: letter.reason.clone(),
+        })
+    }
+
+    pub fn counts(&self) -> [u64; 8] {
+        Status::ALL.map(|status| {
+            let live = self
+                .model
+                .live
+                .iter()
+                .filter(|message| message.status() == status);
+            let dead = if status == Status::Dead {
+                self.model.letters.len()
+            } else {
+                0
+            };
+            (live.count() + dead) as u64
+        })
+    }
+
+    pub fn total(&self) -> u64 {
+        (self.model.live.len() + self.model.letters.len()) as u64
+    }
+
+    /// First and last of the ready order.
+    pub fn ends(&self) -> Option<(&[u8], &[u8])> {
+        let place = |message: &&Live| (message.item.priority, message.order);
+        let ready = || {
+            self.model
+                .live
+                .iter()
+                .filter(|at| at.status() == Status::Queued)
+        };
+        Some((
+            &ready().min_by_key(place)?.id,
+            &ready().max_by_key(place)?.id,
+        ))
+    }
+
+    pub fn next_due_in(&self) -> Option<Ms> {
+        self.model.next_due().map(|due| due - self.now)
+    }
+
+    /// Ages of the message that is delivered next, and of the one that was enqueued first.
+    pub fn ages(&self) -> Option<(Ms, Ms)> {
+        let age = |message: &Live| self.now.saturating_sub(message.item.enqueued);
+        let next = &self.model.live[self.model.next_ready()?];
+        let ready = self
+            .model
+            .live
+            .iter()
+            .filter(|at| at.status() == Status::Queued);
+        Some((age(next), ready.map(age).max()?))
+    }
+}

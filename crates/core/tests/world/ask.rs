@@ -1,0 +1,78 @@
+//! Everything that can be asked of a queue, asked of the queue, its replica and the model.
+
+use redis_mq_core::{Queue, Span, View};
+
+use super::{digest, World, POOL};
+use crate::model::Fields;
+
+/// How many of the ids made last are asked for.
+const ASKED: usize = 6;
+
+impl World {
+    pub fn compare(&self) {
+        self.queue.check().expect("the queue is sound");
+        self.replica.queue.check().expect("the replica is sound");
+        assert_eq!(
+            digest(&self.queue),
+            digest(&self.replica.queue),
+            "queue and replica"
+        );
+        self.compare_info(&self.queue, (self.wait_left(), self.dry_runs));
+        self.compare_info(&self.replica.queue, (0, 0));
+        self.compare_messages();
+    }
+
+    fn compare_messages(&self) {
+        let seen = self.seen();
+        let pool = POOL.iter().map(|id| id.to_vec());
+        for id in pool.chain(self.made.iter().rev().take(ASKED).cloned()) {
+            let expected = seen.get(&id);
+            for queue in [&self.queue, &self.replica.queue] {
+                assert_eq!(queue.get(self.clock(), &id).map(fields), expected);
+                let status = queue.status(self.clock(), &id);
+                assert_eq!(status, expected.as_ref().map(|fields| fields.status));
+            }
+        }
+    }
+
+    fn compare_info(&self, queue: &Queue, wait: (u64, u32)) {
+        let seen = self.seen();
+        let info = queue.info(self.clock());
+        assert_eq!(info.counts, seen.counts());
+        assert_eq!(info.counts.iter().sum::<u64>(), seen.total());
+        let ends = info.next.as_ref().zip(info.last.as_ref());
+        assert_eq!(
+            ends.map(|(next, last)| (next.bytes(), last.bytes())),
+            seen.ends()
+        );
+        assert_eq!(info.next_due.map(Span::millis), seen.next_due_in());
+        let oldest = info.oldest_queued.map(Span::millis);
+        match (oldest, seen.ages()) {
+            (None, None) => {}
+            (Some(oldest), Some((of_next, of_oldest))) => {
+                // Messages between the ends of a ready list are not looked at.
+                assert!((of_next..=of_oldest).contains(&oldest), "{oldest}");
+            }
+            (oldest, ages) => panic!("the oldest is {oldest:?}, expected {ages:?}"),
+        }
+        assert_eq!((info.eoq_backoff.millis(), info.dry_runs), wait);
+        assert_eq!(info.totals, seen.model.totals);
+        assert!(!info.paused);
+    }
+}
+
+fn fields(view: View<'_>) -> Fields {
+    Fields {
+        id: view.id.bytes().to_vec(),
+        status: view.status,
+        payload: view.payload.to_vec(),
+        attempts: view.attempts,
+        max_attempts: view.max_attempts,
+        priority: view.priority.level(),
+        enqueued_at: view.enqueued_at.millis(),
+        due_at: view.due_at.millis(),
+        lock: view.lock.millis(),
+        requeue: view.requeue.map(Vec::from),
+        reason: view.reason.map(Vec::from),
+    }
+}

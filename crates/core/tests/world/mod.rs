@@ -1,0 +1,432 @@
+//! A queue, its replica and the model side by side. Every step goes to all three, and whatever
+//! can be asked of them must be answered alike.
+
+mod ask;
+mod replica;
+pub mod step;
+
+use redis_mq_core::{
+    EoqWaits, Instant, Loader, Log, Now, Queue, Replication, Settings, Span, Token, Turn,
+};
+
+use crate::model::{Model, Ms, Seen};
+use replica::{Command, Replica};
+use step::{Id, Step, Target, Which};
+
+/// The ids that producers choose from.
+const POOL: [&[u8]; 8] = [
+    b"a",
+    b"b",
+    b"c",
+    b"order:42\0\r\n\xFF",
+    b"0190163d-8694-739b-aea5-966c26f8ad91",
+    b"0190163D-8694-739B-AEA5-966C26F8AD91",
+    b"\x01\x90\x16\x3d\x86\x94\x73\x9b\xae\xa5\x96\x6c\x26\xf8\xad\x91",
+    &[b'x'; 512],
+];
+
+pub struct World {
+    pub model: Model,
+    pub queue: Queue,
+    replica: Replica,
+    log: Log,
+    pub now_us: u64,
+    settings: Settings,
+    /// The wait that pollers share: from, until.
+    wait: (Ms, Ms),
+    dry_runs: u32,
+    random: u64,
+    /// Ids the queue made, oldest first.
+    made: Vec<Vec<u8>>,
+    /// Every delivery: id and token.
+    deliveries: Vec<(Vec<u8>, u64)>,
+}
+
+impl World {
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            model: Model::default(),
+            queue: Queue::new(1),
+            replica: Replica::new(2),
+            log: Log::default(),
+            now_us: 1_700_000_000_000_000,
+            settings,
+            wait: (0, 0),
+            dry_runs: 0,
+            random: 0,
+            made: Vec::new(),
+            deliveries: Vec::new(),
+        }
+    }
+
+    pub fn run(&mut self, steps: &[Step]) {
+        for step in steps {
+            self.step(step);
+            self.compare();
+        }
+        self.reload();
+    }
+
+    pub fn now(&self) -> Ms {
+        self.now_us / 1000
+    }
+
+    pub fn clock(&self) -> Now {
+        Now::from_micros(self.now_us)
+    }
+
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.random ^ self.random >> 29
+    }
+
+    /// Runs a command on the queue, and what it says to replicate on the replica. Where the model
+    /// did not change, nothing may be replicated.
+    fn turn<T>(
+        &mut self,
+        command: Command,
+        on_queue: impl FnOnce(&mut Queue, &mut Turn<'_>) -> T,
+        on_model: impl FnOnce(&mut Model, T),
+    ) {
+        let random = self.next_random();
+        let mut turn = Turn::new(self.clock(), random, &self.settings, &mut self.log);
+        if command.is_from_server() {
+            turn.spell_out();
+        }
+        let reply = on_queue(&mut self.queue, &mut turn);
+        let before = self.model.clone();
+        on_model(&mut self.model, reply);
+        let replication = self.log.replication();
+        assert_eq!(
+            self.model != before,
+            replication != Replication::Nothing,
+            "{command:?}"
+        );
+        self.replica.receive(&command, replication);
+    }
+
+    pub fn step(&mut self, step: &Step) {
+        match step {
+            Step::Enqueue(enqueue) => self.enqueue(enqueue),
+            Step::Dequeue {
+                count,
+                lock,
+                from_server,
+            } => {
+                self.dequeue(*count, *lock, *from_server);
+            }
+            Step::Done { target, verdict } => self.done(target, verdict),
+            Step::Extend { target, span } => self.extend(target, *span),
+            Step::Cancel(ids) => self.cancel(ids),
+            Step::Poll(waits) => self.poll(waits),
+            Step::LetTimeAct => self.let_time_act(),
+            Step::Clock(step) => self.now_us = step.after(self.now_us, self.model.next_due()),
+            Step::Settings { max_dead, lock } => {
+                self.settings.max_dead = *max_dead;
+                self.settings.lock = Span::from_millis(*lock);
+            }
+            Step::Reload => self.reload(),
+            Step::FailOver => self.fail_over(),
+        }
+    }
+
+    fn id(&self, id: &Id) -> Option<Vec<u8>> {
+        match id {
+            Id::Made(back) => self.made.iter().rev().nth(*back).cloned(),
+            Id::Pool(at) => Some(POOL[*at].to_vec()),
+        }
+    }
+
+    fn enqueue(&mut self, enqueue: &step::Enqueue) {
+        let now = self.now();
+        let max_dead = self.settings.max_dead as usize;
+        let id = enqueue.id.as_ref().and_then(|id| self.id(id));
+        let command = Command::Enqueue {
+            id: id.clone(),
+            enqueue: enqueue.clone(),
+        };
+        let mut made = None;
+        self.turn(
+            command,
+            |queue, turn| {
+                let request = enqueue.request(id.as_deref());
+                let reply = queue.enqueue(turn, &request);
+                (reply.outcome, reply.id.bytes().to_vec())
+            },
+            |model, (outcome, reply_id)| {
+                model.act(now, max_dead);
+                match &id {
+                    Some(id) => assert_eq!(&reply_id, id),
+                    None => made = Some(reply_id.clone()),
+                }
+                assert_eq!(
+                    outcome,
+                    model.enqueue(now, &reply_id, enqueue.model_request(now))
+                );
+            },
+        );
+        if let Some(made) = made {
+            let uuid = uuid::Uuid::try_parse_ascii(&made).expect("made ids are UUIDs");
+            assert_eq!(uuid.get_version_num(), 7);
+            let mut text = [0; 36];
+            assert_eq!(uuid.hyphenated().encode_lower(&mut text).as_bytes(), made);
+            let ms = uuid.as_u128() >> 80;
+            assert_eq!(ms, u128::from(now), "made ids carry their time");
+            if let Some(last) = self.made.last().filter(|last| last[..13] == made[..13]) {
+                assert!(
+                    last < &made,
+                    "ids of one millisecond sort in the order they were made"
+                );
+            }
+            assert!(!self.made.contains(&made), "an id was made twice");
+            self.made.push(made);
+        }
+    }
+
+    fn dequeue(&mut self, count: usize, lock: Option<Ms>, from_server: bool) -> usize {
+        let (now, now_us) = (self.now(), self.now_us);
+        let max_dead = self.settings.max_dead as usize;
+        let span = lock.map(Span::from_millis);
+        let asked = lock.unwrap_or(self.settings.lock.millis());
+        let mut delivered = Vec::new();
+        self.turn(
+            Command::Dequeue {
+                count,
+                lock: span,
+                from_server,
+            },
+            |queue, turn| {
+                let mut got = Vec::new();
+                let handed_over = queue.dequeue(turn, count, span, |delivery| {
+                    got.push((
+                        delivery.id.bytes().to_vec(),
+                        delivery.payload.to_vec(),
+                        delivery.attempt,
+                        delivery.lock.millis(),
+                        delivery.enqueued_at.millis(),
+                        delivery.token.value(),
+                    ));
+                });
+                assert_eq!(handed_over, got.len());
+                got
+            },
+            |model, got| {
+                model.act(now, max_dead);
+                for (id, payload, attempt, got_lock, enqueued, token) in &got {
+                    let last = model.last_token;
+                    assert!(*token > last, "a token was given twice");
+                    // Of the moment, or one more than the last; the moment is that of the first
+                    // command of the millisecond.
+                    let moment = now * 1000..=now_us;
+                    assert!(
+                        *token == last + 1 || moment.contains(token),
+                        "{token} at {now_us}"
+                    );
+                    assert!(*token >= *moment.start(), "{token} at {now_us}");
+                    let (message, lock) = model
+                        .deliver(now, asked, *token)
+                        .expect("what is delivered was ready");
+                    assert_eq!(
+                        (id, payload, *attempt, *got_lock, *enqueued),
+                        (
+                            &message.id,
+                            &message.item.payload,
+                            message.attempts,
+                            lock,
+                            message.item.enqueued
+                        )
+                    );
+                    delivered.push((message.id, *token));
+                }
+                assert!(
+                    got.len() == count || model.next_ready().is_none(),
+                    "one was held back"
+                );
+            },
+        );
+        let delivered_any = !delivered.is_empty();
+        let count = delivered.len();
+        self.deliveries.append(&mut delivered);
+        if delivered_any {
+            (self.wait, self.dry_runs) = ((0, 0), 0);
+        }
+        count
+    }
+
+    /// The delivery that a step means, or one that there never was.
+    fn target(&self, target: &Target) -> (Vec<u8>, u64) {
+        let count = self.deliveries.len();
+        let (id, token) = match count {
+            0 => (POOL[0].to_vec(), 1),
+            _ => self.deliveries[count - 1 - target.back.min(count - 1)].clone(),
+        };
+        match target.which {
+            Which::Right => (id, token),
+            Which::WrongToken(added) => (id, token + added),
+            Which::TokenOfAnother => (id, self.deliveries.first().map_or(0, |first| first.1)),
+            Which::WrongId => (b"nobody has this id".to_vec(), token),
+        }
+    }
+
+    fn done(&mut self, target: &Target, verdict: &step::Verdict) {
+        let (now, random) = (self.now(), self.next_random_peek());
+        let max_dead = self.settings.max_dead as usize;
+        let (id, token) = self.target(target);
+        let settings = self.settings;
+        self.turn(
+            Command::Done {
+                id: id.clone(),
+                token,
+            },
+            |queue, turn| queue.done(turn, &id, Token::new(token), verdict.for_queue()),
+            |model, reply| {
+                model.act(now, max_dead);
+                let verdict = verdict.for_model(model.attempt(&id), random, &settings);
+                let expected = model.done(now, &id, token, verdict);
+                model.forget(max_dead);
+                assert_eq!(
+                    reply.map_err(|_| ()),
+                    expected.map_err(|_| ()),
+                    "{id:?} {token}"
+                );
+            },
+        );
+    }
+
+    fn next_random_peek(&self) -> u64 {
+        let next = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        next ^ next >> 29
+    }
+
+    fn extend(&mut self, target: &Target, span: Ms) {
+        let now = self.now();
+        let max_dead = self.settings.max_dead as usize;
+        let (id, token) = self.target(target);
+        self.turn(
+            Command::Other,
+            |queue, turn| queue.extend(turn, &id, Token::new(token), Span::from_millis(span)),
+            |model, reply| {
+                model.act(now, max_dead);
+                let expected = model.extend(now, &id, token, span);
+                let reply = reply.map(|until| until.map(Instant::millis));
+                assert_eq!(reply.map_err(|_| ()), expected.map_err(|_| ()));
+            },
+        );
+    }
+
+    fn cancel(&mut self, ids: &[Id]) {
+        let now = self.now();
+        let ids: Vec<Vec<u8>> = ids.iter().filter_map(|id| self.id(id)).collect();
+        self.turn(
+            Command::Other,
+            |queue, turn| {
+                ids.iter()
+                    .map(|id| queue.cancel(turn, id))
+                    .collect::<Vec<bool>>()
+            },
+            |model, reply| {
+                let expected: Vec<bool> = ids.iter().map(|id| model.cancel(now, id)).collect();
+                assert_eq!(reply, expected);
+            },
+        );
+    }
+
+    /// A dequeue with EOQ.
+    fn poll(&mut self, waits: &[Ms]) {
+        if self.dequeue(1, None, false) > 0 {
+            return;
+        }
+        let random = self.next_random();
+        let spans: Vec<Span> = waits.iter().map(|ms| Span::from_millis(*ms)).collect();
+        let eoq = if spans.is_empty() {
+            EoqWaits::Exponential
+        } else {
+            EoqWaits::Listed(&spans)
+        };
+        let mut turn = Turn::new(self.clock(), random, &self.settings, &mut self.log);
+        let reply = self.queue.eoq_wait(&mut turn, eoq).millis();
+        assert_eq!(self.log.replication(), Replication::Nothing);
+
+        let now = self.now();
+        let longest = self.model.next_ready_at().map_or(Ms::MAX, |at| at - now);
+        let left = self.wait_left();
+        if left > 0 {
+            assert_eq!(reply, left.min(longest));
+            return;
+        }
+        let dry_runs = self.dry_runs as usize;
+        let drawn = match waits.get(dry_runs).or(waits.last()) {
+            Some(listed) => *listed,
+            None => step::exp_backoff(dry_runs.min(4) as i32, random, &self.settings),
+        };
+        assert_eq!(reply, drawn.min(longest));
+        self.wait = (now, now + reply);
+        self.dry_runs += 1;
+    }
+
+    fn wait_left(&self) -> Ms {
+        let (from, until) = self.wait;
+        if self.now() < from {
+            0
+        } else {
+            until.saturating_sub(self.now())
+        }
+    }
+
+    pub fn let_time_act(&mut self) {
+        let (now, max_dead) = (self.now(), self.settings.max_dead as usize);
+        self.turn(
+            Command::Other,
+            |queue, turn| queue.let_time_act(turn),
+            |model, ()| model.act(now, max_dead),
+        );
+        if self.model.live.len() < 50 {
+            assert!(self.queue.next_due().is_none_or(|due| due.millis() > now));
+        }
+    }
+
+    /// A reload must give the same queue, byte for byte.
+    fn reload(&mut self) {
+        self.queue = reloaded(&self.queue);
+        self.replica.queue = reloaded(&self.replica.queue);
+        // The shared wait is not kept.
+        (self.wait, self.dry_runs) = ((0, 0), 0);
+    }
+
+    /// The replica becomes the primary, and the old primary its replica.
+    fn fail_over(&mut self) {
+        std::mem::swap(&mut self.queue, &mut self.replica.queue);
+        (self.wait, self.dry_runs) = ((0, 0), 0);
+        // Whoever was the primary forgets the wait too.
+        self.replica.queue = reloaded(&self.replica.queue);
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.model.at(self.now())
+    }
+}
+
+fn snapshot(queue: &Queue) -> Vec<Vec<u8>> {
+    let mut chunks = Vec::new();
+    queue.snapshot(|chunk| chunks.push(chunk.to_vec()));
+    chunks
+}
+
+pub fn digest(queue: &Queue) -> Vec<Vec<u8>> {
+    let mut chunks = Vec::new();
+    queue.digest(|chunk| chunks.push(chunk.to_vec()));
+    chunks
+}
+
+pub fn reloaded(queue: &Queue) -> Queue {
+    let chunks = snapshot(queue);
+    let mut loader = Loader::new(3);
+    for chunk in &chunks {
+        loader.feed(chunk).expect("a snapshot can be loaded");
+    }
+    assert_eq!(loader.missing(), Some(0));
+    let loaded = loader.finish().expect("a snapshot is complete");
+    loaded.check().expect("a loaded queue is sound");
+    assert_eq!(snapshot(&loaded), chunks, "a snapshot is canonical");
+    loaded
+}

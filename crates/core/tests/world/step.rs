@@ -1,0 +1,315 @@
+//! What can happen to a queue, and how often a test lets it.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use redis_mq_core::{Backoff, Instant, Priority, Settings, Span};
+
+use crate::model::{self, Item, Ms};
+
+#[derive(Clone, Debug)]
+pub enum Step {
+    Enqueue(Enqueue),
+    Dequeue {
+        count: usize,
+        lock: Option<Ms>,
+        from_server: bool,
+    },
+    Done {
+        target: Target,
+        verdict: Verdict,
+    },
+    Extend {
+        target: Target,
+        span: Ms,
+    },
+    Cancel(Vec<Id>),
+    /// Listed waits, or none for the exponential ones.
+    Poll(Vec<Ms>),
+    LetTimeAct,
+    Clock(Clock),
+    Settings {
+        max_dead: u32,
+        lock: Ms,
+    },
+    Reload,
+    FailOver,
+}
+
+#[derive(Clone, Debug)]
+pub enum Id {
+    Pool(usize),
+    /// One that the queue made, so many before the last.
+    Made(usize),
+}
+
+#[derive(Clone, Debug)]
+pub struct Enqueue {
+    pub id: Option<Id>,
+    pub payload: Vec<u8>,
+    pub start: Start,
+    pub lock: Option<Ms>,
+    pub attempts: u32,
+    pub priority: u8,
+    pub requeue: bool,
+    pub update: bool,
+}
+
+/// Instants are given relative to a fixed moment, so that several messages are due at once.
+#[derive(Clone, Copy, Debug)]
+pub enum Start {
+    NotGiven,
+    After(Ms),
+    At(Ms),
+}
+
+/// A delivery: how many there were since, and what is wrong with the token.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub back: usize,
+    pub which: Which,
+}
+
+#[derive(Clone, Debug)]
+pub enum Which {
+    Right,
+    WrongToken(u64),
+    TokenOfAnother,
+    WrongId,
+}
+
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    Success(Pause),
+    Retry(Pause),
+    Error(Option<Vec<u8>>),
+    Release,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Pause {
+    None,
+    For(Ms),
+    Exponential,
+}
+
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// Within the millisecond, mostly.
+    Micros(u64),
+    Millis(u64),
+    /// To the next deadline, or one millisecond before or after it.
+    Deadline(i64),
+    Back(u64),
+}
+
+/// The moment that AT is relative to: a little after the first.
+const MOMENT: Ms = 1_700_000_000_050;
+
+impl Enqueue {
+    pub fn request<'a>(&'a self, id: Option<&'a [u8]>) -> redis_mq_core::Enqueue<'a> {
+        let mut request = redis_mq_core::Enqueue::new(&self.payload);
+        request.id = id;
+        request.start = match self.start {
+            Start::NotGiven => redis_mq_core::Start::Default,
+            Start::After(ms) => redis_mq_core::Start::After(Span::from_millis(ms)),
+            Start::At(ms) => redis_mq_core::Start::At(Instant::from_millis(MOMENT + ms)),
+        };
+        request.lock = self.lock.map(Span::from_millis);
+        request.attempts = self.attempts;
+        request.priority = Priority::new(self.priority).expect("0 to 9");
+        (request.requeue, request.update) = (self.requeue, self.update);
+        request
+    }
+
+    pub fn model_request(&self, now: Ms) -> model::Request {
+        let item = Item {
+            payload: self.payload.clone(),
+            max_attempts: self.attempts,
+            lock: self.lock.unwrap_or(0),
+            priority: self.priority,
+            enqueued: now,
+        };
+        let start = match self.start {
+            Start::NotGiven => model::Start::NotGiven,
+            Start::After(ms) => model::Start::After(ms),
+            Start::At(ms) => model::Start::At(MOMENT + ms),
+        };
+        model::Request {
+            item,
+            start,
+            requeue: self.requeue,
+            update: self.update,
+        }
+    }
+}
+
+impl Verdict {
+    pub fn for_queue(&self) -> redis_mq_core::Verdict<'_> {
+        match self {
+            Self::Success(pause) => redis_mq_core::Verdict::Success {
+                backoff: pause.backoff(),
+            },
+            Self::Retry(pause) => redis_mq_core::Verdict::Retry {
+                backoff: pause.backoff(),
+            },
+            Self::Error(reason) => redis_mq_core::Verdict::Error {
+                reason: reason.as_deref(),
+            },
+            Self::Release => redis_mq_core::Verdict::Release,
+        }
+    }
+
+    pub fn for_model(&self, attempt: u32, random: u64, settings: &Settings) -> model::Verdict {
+        let ms = |pause: &Pause| match pause {
+            Pause::None => 0,
+            Pause::For(ms) => *ms,
+            Pause::Exponential => exp_backoff(attempt as i32, random, settings),
+        };
+        match self {
+            Self::Success(pause) => model::Verdict::Success { pause: ms(pause) },
+            Self::Retry(pause) => model::Verdict::Retry { pause: ms(pause) },
+            Self::Error(reason) => model::Verdict::Error {
+                reason: reason.clone(),
+            },
+            Self::Release => model::Verdict::Release,
+        }
+    }
+}
+
+impl Pause {
+    fn backoff(self) -> Backoff {
+        match self {
+            Self::None => Backoff::None,
+            Self::For(ms) => Backoff::For(Span::from_millis(ms)),
+            Self::Exponential => Backoff::Exponential,
+        }
+    }
+}
+
+/// The contract's formula.
+pub fn exp_backoff(n: i32, random: u64, settings: &Settings) -> Ms {
+    let random = (random >> 11) as f64 / 2f64.powi(53);
+    let step = 2f64.powi(n - 1);
+    let ms = (step + random * step) * 0.5 * settings.backoff_factor.millis() as f64;
+    (ms as Ms).min(settings.backoff_max.millis())
+}
+
+impl Clock {
+    /// `deadline` is the next one, in milliseconds.
+    pub fn after(&self, now_us: u64, deadline: Option<Ms>) -> u64 {
+        match self {
+            Self::Micros(us) => now_us + us,
+            Self::Millis(ms) => now_us + ms * 1000,
+            Self::Deadline(off) => match deadline {
+                Some(at) => at.saturating_add_signed(*off) * 1000 + now_us % 1000,
+                None => now_us,
+            },
+            Self::Back(ms) => now_us - ms * 1000,
+        }
+    }
+}
+
+fn chosen_id() -> impl Strategy<Value = Id> {
+    prop_oneof![8 => (0..8usize).prop_map(Id::Pool), 1 => (0..3usize).prop_map(Id::Made)]
+}
+
+/// A few short times, so that things coincide, and a few long ones.
+fn ms() -> impl Strategy<Value = Ms> {
+    prop_oneof![
+        2 => Just(0), 6 => 1..5u64, 6 => 5..100u64, 2 => 100..10_000u64,
+        1 => 10_000..100_000_000u64, 1 => Just(315_360_000_000),
+    ]
+}
+
+fn enqueue() -> impl Strategy<Value = Enqueue> {
+    let start = prop_oneof![
+        6 => Just(Start::NotGiven), 3 => ms().prop_map(Start::After),
+        2 => (0..60u64).prop_map(Start::At), 1 => ms().prop_map(Start::At),
+    ];
+    let options = (
+        0..3u32,
+        prop_oneof![4 => Just(5u8), 1 => 0..10u8],
+        any::<[bool; 2]>(),
+    );
+    let id = option::weighted(0.8, chosen_id());
+    let lock = option::weighted(0.2, ms().prop_map(|ms| ms.max(1)));
+    (id, vec(any::<u8>(), 0..4), start, lock, options).prop_map(
+        |(id, payload, start, lock, (attempts, priority, [requeue, update]))| Enqueue {
+            id,
+            payload,
+            start,
+            lock,
+            attempts,
+            priority,
+            requeue,
+            update,
+        },
+    )
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    let back = prop_oneof![6 => 0..2usize, 3 => 0..6usize, 1 => 0..30usize];
+    let which = prop_oneof![
+        12 => Just(Which::Right), 1 => (1..3u64).prop_map(Which::WrongToken),
+        1 => Just(Which::TokenOfAnother), 1 => Just(Which::WrongId),
+    ];
+    (back, which).prop_map(|(back, which)| Target { back, which })
+}
+
+fn verdict() -> impl Strategy<Value = Verdict> {
+    let pause = || {
+        prop_oneof![
+            4 => Just(Pause::None), 4 => ms().prop_map(Pause::For), 1 => Just(Pause::Exponential)
+        ]
+    };
+    prop_oneof![
+        6 => pause().prop_map(Verdict::Success),
+        5 => pause().prop_map(Verdict::Retry),
+        2 => option::of(vec(any::<u8>(), 0..4)).prop_map(Verdict::Error),
+        2 => Just(Verdict::Release),
+    ]
+}
+
+fn clock() -> impl Strategy<Value = Clock> {
+    prop_oneof![
+        3 => (0..400u64).prop_map(Clock::Micros),
+        3 => ms().prop_map(|ms| Clock::Millis(ms.min(100_000_000))),
+        6 => (-1..2i64).prop_map(Clock::Deadline),
+        1 => (1..200u64).prop_map(Clock::Back),
+    ]
+}
+
+pub fn settings() -> impl Strategy<Value = Settings> {
+    (0..4u32, 1..50u64).prop_map(|(max_dead, lock)| Settings {
+        max_dead,
+        lock: Span::from_millis(lock),
+        backoff_factor: Span::from_millis(20),
+        backoff_max: Span::from_millis(100),
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let lock = option::weighted(0.3, ms().prop_map(|ms| ms.max(1)));
+    let count = prop_oneof![3 => Just(1usize), 1 => 1..5usize];
+    prop_oneof![
+        10 => enqueue().prop_map(Step::Enqueue),
+        8 => (count, lock, prop::bool::weighted(0.1)).prop_map(|(count, lock, from_server)| {
+            Step::Dequeue { count, lock, from_server }
+        }),
+        8 => (target(), verdict()).prop_map(|(target, verdict)| Step::Done { target, verdict }),
+        2 => (target(), ms()).prop_map(|(target, span)| Step::Extend { target, span }),
+        1 => vec(chosen_id(), 1..3).prop_map(Step::Cancel),
+        2 => vec(ms(), 0..3).prop_map(Step::Poll),
+        1 => Just(Step::LetTimeAct),
+        10 => clock().prop_map(Step::Clock),
+        1 => (0..4u32, 1..50u64).prop_map(|(max_dead, lock)| Step::Settings { max_dead, lock }),
+        1 => Just(Step::Reload),
+        1 => Just(Step::FailOver),
+    ]
+}
+
+pub fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    vec(step(), 1..most)
+}
