@@ -57,11 +57,10 @@ impl Queue {
     fn apply_one(&mut self, effect: &Effect<'_>) -> Result<(), ApplyError> {
         match effect {
             Effect::Add { key, content, due } => {
-                let hash = self.hash(key);
-                if self.find_live(hash, key).is_some() {
+                if self.find_live(key).is_some() {
                     return Err(ApplyError::Diverged("an added message is already there"));
                 }
-                self.add(*key, hash, content, *due);
+                self.add(*key, content, State::waiting(*due, self.frame.instant()));
             }
             Effect::Update { key, content, time } => {
                 let slot = self.live(key)?;
@@ -122,12 +121,12 @@ impl Queue {
     }
 
     fn live(&self, key: &Key<'_>) -> Result<u32, ApplyError> {
-        self.find_live(self.hash(key), key)
+        self.find_live(key)
             .ok_or(ApplyError::Diverged("a changed message is not there"))
     }
 
     fn letter(&self, key: &Key<'_>) -> Result<u32, ApplyError> {
-        self.find_letter(self.hash(key), key)
+        self.find_letter(key)
             .ok_or(ApplyError::Diverged("a changed dead letter is not there"))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::effects::{Effect, Turn};
 use crate::id::Key;
+use crate::message::State;
 use crate::queue::Queue;
 
 impl Queue {
@@ -9,9 +10,14 @@ impl Queue {
     /// Returns whether there was anything.
     pub fn cancel(&mut self, turn: &mut Turn<'_>, id: &[u8]) -> bool {
         let key = Key::of(id);
-        let hash = self.hash(&key);
-        if self.find_live(hash, &key).is_none() && self.find_letter(hash, &key).is_none() {
+        let live = self.find_live(&key);
+        if live.is_none() && self.find_letter(&key).is_none() {
             return false;
+        }
+        let is_locked = |slot| matches!(self.messages.get(slot).state(), State::Locked { .. });
+        if live.is_some_and(is_locked) {
+            // A lock that has run out stays counted.
+            self.find_by_now(turn, &key);
         }
         self.enter_frame(turn);
         self.emit(turn, &Effect::Cancel { key });
@@ -21,13 +27,12 @@ impl Queue {
 
     /// Removes the live message and the dead letter of an id; false if there was neither.
     pub(crate) fn remove_all_of(&mut self, key: &Key<'_>) -> bool {
-        let hash = self.hash(key);
-        let live = self.find_live(hash, key);
+        let live = self.find_live(key);
         if let Some(slot) = live {
             self.unlink(slot);
             self.remove(slot);
         }
-        let letter = self.find_letter(hash, key);
+        let letter = self.find_letter(key);
         if let Some(slot) = letter {
             self.remove_letter(slot);
         }

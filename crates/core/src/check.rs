@@ -73,11 +73,12 @@ impl Queue {
         let (letters, live): (Vec<u32>, Vec<u32>) = held
             .iter()
             .partition(|slot| matches!(self.messages.get(**slot).state(), State::Dead { .. }));
-        for (name, index, expected) in [
-            ("live messages", &self.live, live),
-            ("letters", &self.letters, letters),
+        let mut named = self.live.check(hash_of)?;
+        named.extend(self.made.check()?);
+        for (name, mut slots, expected) in [
+            ("live messages", named, live),
+            ("letters", self.letters.check(hash_of)?, letters),
         ] {
-            let mut slots = index.check(hash_of)?;
             slots.sort_unstable();
             same(name, &slots, &expected)?;
             let ids = |slot: &u32| self.messages.get(*slot).id().bytes().to_vec();
@@ -89,8 +90,8 @@ impl Queue {
             let key = message.key();
             same("hash", &message.hash, &self.hash(&key))?;
             let found = match message.state() {
-                State::Dead { .. } => self.find_letter(message.hash, &key),
-                _ => self.find_live(message.hash, &key),
+                State::Dead { .. } => self.find_letter(&key),
+                _ => self.find_live(&key),
             };
             same("slot found by id", &found, &Some(*slot))?;
         }

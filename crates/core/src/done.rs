@@ -170,9 +170,8 @@ impl Queue {
         token: Token,
     ) -> Result<Option<u32>, Stale> {
         let key = Key::of(id);
-        let hash = self.hash(&key);
-        let live = self.find_live(hash, &key);
-        let Some(slot) = live.or_else(|| self.find_letter(hash, &key)) else {
+        let live = self.find_by_now(turn, &key);
+        let Some(slot) = live.or_else(|| self.find_letter(&key)) else {
             return Ok(None);
         };
         if self.messages.get(slot).open_token() != Some(token) {
@@ -238,7 +237,7 @@ impl Queue {
             }
             Finish::Retry { until } => {
                 self.totals.retried += 1;
-                self.wait_until(slot, until.unwrap_or_default());
+                self.link(slot, State::waiting(until.unwrap_or_default(), now));
                 self.queued_as(slot)
             }
             Finish::Error { reason } => {
@@ -273,7 +272,7 @@ impl Queue {
     /// If the delivery is not the newest here: this queue is no longer that of the primary.
     pub fn replay_done(&mut self, id: &[u8], token: Token) -> Result<(), ApplyError> {
         let key = Key::of(id);
-        match self.find_live(self.hash(&key), &key) {
+        match self.find_live(&key) {
             Some(slot) if self.messages.get(slot).open_token() == Some(token) => {
                 self.keep_up();
                 self.finish(slot, Finish::Success { until: None });

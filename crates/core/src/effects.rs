@@ -95,8 +95,8 @@ impl Log {
 pub(crate) struct Frame {
     pub now_us: u64,
     pub seed: u64,
-    /// Ids made in this frame.
-    pub made: u32,
+    /// The number of the next id that the queue makes, modulo 2^32.
+    pub next_id: u32,
     pub lock: Span,
 }
 
@@ -115,7 +115,7 @@ impl Frame {
         let mut out = [0; FRAME_BYTES];
         out[..8].copy_from_slice(&self.now_us.to_le_bytes());
         out[8..16].copy_from_slice(&self.seed.to_le_bytes());
-        out[16..20].copy_from_slice(&self.made.to_le_bytes());
+        out[16..20].copy_from_slice(&self.next_id.to_le_bytes());
         out[20..].copy_from_slice(&self.lock.millis().to_le_bytes());
         out
     }
@@ -127,8 +127,8 @@ impl Frame {
             Ok(u64::from_le_bytes(bytes))
         };
         let (now_us, seed) = (eight()?, eight()?);
-        let mut made = [0; 4];
-        made.copy_from_slice(reader.take(4)?);
+        let mut next_id = [0; 4];
+        next_id.copy_from_slice(reader.take(4)?);
         let mut lock = [0; 8];
         lock.copy_from_slice(reader.take(8)?);
         let lock = u64::from_le_bytes(lock);
@@ -139,7 +139,7 @@ impl Frame {
         Ok(Self {
             now_us,
             seed,
-            made: u32::from_le_bytes(made),
+            next_id: u32::from_le_bytes(next_id),
             lock,
         })
     }
@@ -219,11 +219,12 @@ impl Queue {
             self.frame.instant() == turn.now.instant() && self.frame.lock == turn.settings.lock;
         if !current {
             let (now_us, seed) = (turn.now.micros(), turn.random);
+            let lock = turn.settings.lock;
             self.frame = Frame {
                 now_us,
                 seed,
-                made: 0,
-                lock: turn.settings.lock,
+                lock,
+                ..self.frame
             };
             turn.log.spelled_out = true;
         }

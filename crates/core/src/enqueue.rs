@@ -118,26 +118,17 @@ impl Queue {
         self.let_time_act(turn);
         let Some(id) = request.id else {
             self.enter_frame(turn);
-            let (key, hash) = self.make_id();
-            self.emit_and_add(turn, key, hash, request);
+            let key = self.make_id();
+            self.emit_and_add(turn, key, request);
             return Enqueued {
                 outcome: Outcome::Added,
                 id: IdText::new(key),
             };
         };
         let key = Key::of(id);
-        let hash = self.hash(&key);
-        let outcome = match self.find_live(hash, &key) {
-            Some(slot) if self.messages.get(slot).due() <= turn.now.instant() => {
-                // The id may be free by now, or its copy running.
-                self.let_time_act_on(turn, slot);
-                match self.find_live(hash, &key) {
-                    Some(slot) => self.enqueue_again(turn, slot, request),
-                    None => self.enqueue_new(turn, key, hash, request),
-                }
-            }
+        let outcome = match self.find_by_now(turn, &key) {
             Some(slot) => self.enqueue_again(turn, slot, request),
-            None => self.enqueue_new(turn, key, hash, request),
+            None => self.enqueue_new(turn, key, request),
         };
         Enqueued {
             outcome,
@@ -146,44 +137,32 @@ impl Queue {
     }
 
     #[inline]
-    fn enqueue_new(
-        &mut self,
-        turn: &mut Turn<'_>,
-        key: Key<'_>,
-        hash: u32,
-        request: &Enqueue<'_>,
-    ) -> Outcome {
+    fn enqueue_new(&mut self, turn: &mut Turn<'_>, key: Key<'_>, request: &Enqueue<'_>) -> Outcome {
         self.enter_frame(turn);
-        self.emit_and_add(turn, key, hash, request);
+        self.emit_and_add(turn, key, request);
         Outcome::Added
     }
 
     #[inline]
-    fn emit_and_add(
-        &mut self,
-        turn: &mut Turn<'_>,
-        key: Key<'_>,
-        hash: u32,
-        request: &Enqueue<'_>,
-    ) {
+    fn emit_and_add(&mut self, turn: &mut Turn<'_>, key: Key<'_>, request: &Enqueue<'_>) {
         let content = request.content(self.frame.instant());
-        let due = request.start.due(self.frame.instant());
+        let now = self.frame.instant();
+        let due = request.start.due(now);
         if !self.emit_verbatim(turn) {
             self.emit(turn, &Effect::Add { key, content, due });
         }
-        self.add(key, hash, &content, due);
+        self.add(key, &content, State::waiting(due, now));
     }
 
     /// An id from the frame that no live message has.
     #[inline]
-    fn make_id(&mut self) -> (Key<'static>, u32) {
+    fn make_id(&mut self) -> Key<'static> {
         loop {
             let ms = self.frame.instant().millis();
-            let key = Key::Uuid(uuid_v7(ms, self.frame.seed, self.frame.made));
-            self.frame.made = self.frame.made.wrapping_add(1);
-            let hash = self.hash(&key);
-            if self.find_live(hash, &key).is_none() {
-                return (key, hash);
+            let key = Key::Uuid(uuid_v7(ms, self.frame.seed, self.frame.next_id));
+            self.frame.next_id = self.frame.next_id.wrapping_add(1);
+            if self.find_live(&key).is_none() {
+                return key;
             }
         }
     }
@@ -248,35 +227,36 @@ impl Queue {
     }
 
     /// Gives a queued message new content, and a new time if `time` says so. Its place in the
-    /// order stays as long as priority and time do.
+    /// order stays as long as priority and time do. A delivery of the old content whose lock ran
+    /// out ends with it: its verdict must not be taken for one on content it never saw.
     pub(crate) fn update(&mut self, slot: u32, content: &Content<'_>, time: NewTime) {
         let message = self.messages.get(slot);
-        let same_time = match time {
-            NewTime::Keep => true,
-            NewTime::Ready => matches!(message.state(), State::Ready { .. }),
-            NewTime::At(_) => false,
+        let before = message.state();
+        let state = match (time, before) {
+            (NewTime::At(due), _) => State::Delayed { due },
+            (NewTime::Ready, State::Delayed { .. }) | (_, State::Ready { .. }) => {
+                State::Ready { token: None }
+            }
+            (_, state) => state,
         };
+        let stays_ready = matches!((before, state), (State::Ready { .. }, State::Ready { .. }));
+        let same_time = stays_ready || before == state;
         let same_place = same_time && message.priority() == content.priority;
-        let set = |message: &mut crate::message::Message| {
+        if !same_place {
+            self.unlink(slot);
+        }
+        self.change_body(slot, |message| {
             message.set_content(
                 content.payload,
                 content.limits,
                 content.priority,
                 content.enqueued,
             );
-        };
+        });
         if same_place {
-            self.change_body(slot, set);
-            return;
-        }
-        let state = self.unlink(slot);
-        self.change_body(slot, set);
-        match (time, state) {
-            (NewTime::At(due), _) => self.link(slot, State::Delayed { due }),
-            (NewTime::Ready, State::Delayed { .. }) => {
-                self.link(slot, State::Ready { token: None });
-            }
-            _ => self.link(slot, state),
+            self.messages.get_mut(slot).set_state(state);
+        } else {
+            self.link(slot, state);
         }
     }
 
@@ -303,20 +283,18 @@ impl Queue {
     /// # Errors
     /// If it is not a new message here: this queue is no longer that of the primary.
     pub fn replay_enqueue(&mut self, request: &Enqueue<'_>) -> Result<(), ApplyError> {
-        let content = request.content(self.frame.instant());
-        let due = request.start.due(self.frame.instant());
-        let (key, hash) = match request.id {
+        let now = self.frame.instant();
+        let content = request.content(now);
+        let key = match request.id {
             None => self.make_id(),
-            Some(id) => {
-                let key = Key::of(id);
-                (key, self.hash(&key))
-            }
+            Some(id) => Key::of(id),
         };
-        if self.find_live(hash, &key).is_some() {
+        if self.find_live(&key).is_some() {
             return Err(ApplyError::Diverged("an added message is already there"));
         }
         self.keep_up();
-        self.add(key, hash, &content, due);
+        let state = State::waiting(request.start.due(now), now);
+        self.add(key, &content, state);
         Ok(())
     }
 }

@@ -85,7 +85,7 @@ impl Queue {
         let mut left = LOOK;
         for (start, list) in self.wheel.lists() {
             if start >= best {
-                break;
+                continue;
             }
             for slot in list.iter(&self.messages) {
                 if left == 0 {

@@ -47,18 +47,33 @@ impl<'a> Key<'a> {
     }
 }
 
-/// A UUIDv7 (RFC 9562): the milliseconds, then `counter` in 12 bits so that the ids of one
-/// millisecond sort in the order they were made, then 62 bits drawn from `seed` and `counter`.
+/// How many of a UUID's last bits are drawn; the number fills the rest behind the milliseconds.
+const RANDOM_BITS: u32 = 42;
+
+/// A UUIDv7 (RFC 9562, counter in front of the random bits): the milliseconds, the 32 bits of
+/// `number`, so that ids sort in the order they were made, and 42 bits drawn from `seed` and `number`.
 #[inline]
-pub(crate) fn uuid_v7(ms: u64, seed: u64, counter: u32) -> [u8; UUID_BYTES] {
-    // The finaliser of SplitMix64 (Steele, Lea, Flood 2014): each counter gives other bits.
-    let mut random = seed.wrapping_add(u64::from(counter).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+pub(crate) fn uuid_v7(ms: u64, seed: u64, number: u32) -> [u8; UUID_BYTES] {
+    // The finaliser of SplitMix64 (Steele, Lea, Flood 2014): each number gives other bits.
+    let mut random = seed.wrapping_add(u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     random = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     random = (random ^ (random >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     random ^= random >> 31;
-    let high = ms << 16 | 0x7000 | u64::from(counter & 0x0FFF);
-    let low = 1 << 63 | random >> 2;
+    let number = u64::from(number);
+    let high = ms << 16 | 0x7000 | number >> 20;
+    let low = 1 << 63 | (number & 0xF_FFFF) << RANDOM_BITS | random >> (u64::BITS - RANDOM_BITS);
     (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
+}
+
+/// The number in a UUID made by [`uuid_v7`]; of other UUIDs just some bits.
+#[inline]
+pub(crate) fn uuid_number(bytes: [u8; UUID_BYTES]) -> u32 {
+    let bits = u128::from_be_bytes(bytes);
+    let (high, low) = (
+        (bits >> 64) as u32 & 0xFFF,
+        (bits as u64) >> RANDOM_BITS & 0xF_FFFF,
+    );
+    high << 20 | low as u32
 }
 
 /// The Unix milliseconds in a UUIDv7; of other UUIDs just a number.
@@ -157,11 +172,14 @@ mod tests {
 
     #[test]
     fn made_ids_are_version_7_sorted_and_carry_their_time() {
-        let made: Vec<_> = (0..4096)
+        let numbers = (0..5000).chain(u32::MAX - 5000..=u32::MAX);
+        let made: Vec<_> = numbers
+            .clone()
             .map(|n| uuid_v7(1_700_000_000_123, 42, n))
             .collect();
         assert!(made.windows(2).all(|pair| pair[0] < pair[1]));
-        for bytes in &made {
+        for (bytes, number) in made.iter().zip(numbers) {
+            assert_eq!(uuid_number(*bytes), number);
             let uuid = Uuid::from_bytes(*bytes);
             assert_eq!(uuid.get_version_num(), 7);
             assert_eq!(uuid.get_variant(), uuid::Variant::RFC4122);

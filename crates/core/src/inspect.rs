@@ -71,20 +71,16 @@ impl Queue {
     /// The status of an id at `now`; none if there is no message.
     pub fn status(&self, now: Now, id: &[u8]) -> Option<Status> {
         let key = Key::of(id);
-        let hash = self.hash(&key);
-        match self.find_live(hash, &key) {
+        match self.find_live(&key) {
             Some(slot) => Some(self.status_of(slot, now.instant())),
-            None => self.find_letter(hash, &key).map(|_| Status::Dead),
+            None => self.find_letter(&key).map(|_| Status::Dead),
         }
     }
 
     /// All there is to know of an id at `now`: its live message, else its dead letter.
     pub fn get(&self, now: Now, id: &[u8]) -> Option<View<'_>> {
         let key = Key::of(id);
-        let hash = self.hash(&key);
-        let slot = self
-            .find_live(hash, &key)
-            .or_else(|| self.find_letter(hash, &key))?;
+        let slot = self.find_live(&key).or_else(|| self.find_letter(&key))?;
         Some(self.view(slot, now.instant()))
     }
 
@@ -201,14 +197,10 @@ impl Queue {
             totals: self.totals,
         };
         let mut order = Order::of_ready_lists(self);
-        for (start, list) in self.wheel.lists() {
-            if start > now {
-                break;
-            }
-            for slot in list.iter(&self.messages) {
-                if self.messages.get(slot).due() <= now {
-                    self.count_moved_on(slot, now, &mut info, &mut order);
-                }
+        let lists = self.wheel.lists().filter(|(start, _)| *start <= now);
+        for slot in lists.flat_map(|(_, list)| list.iter(&self.messages)) {
+            if self.messages.get(slot).due() <= now {
+                self.count_moved_on(slot, now, &mut info, &mut order);
             }
         }
         info.next = order.first.map(|(_, slot)| self.messages.get(slot).id());
@@ -242,7 +234,7 @@ impl Queue {
         if expired && message.is_out_of_attempts() {
             info.totals.dead += 1;
             // A dead letter takes the place of an older one of its id.
-            if self.find_letter(message.hash, &message.key()).is_none() {
+            if self.find_letter(&message.key()).is_none() {
                 info.counts[Status::Dead as usize] += 1;
             }
         }
@@ -250,11 +242,26 @@ impl Queue {
             info.counts[status as usize] += 1;
         }
         if status == Status::Queued {
-            let (priority, enqueued) = match self.stand(slot, now) {
-                Stand::Replaced { copy, .. } => (copy.priority, copy.enqueued),
-                Stand::Itself { .. } => (message.priority(), message.enqueued()),
-            };
-            order.add(priority, message.due(), slot, enqueued);
+            let due = message.due();
+            match self.stand(slot, now) {
+                Stand::Replaced { copy, due: later } if later > due => {
+                    order.add(
+                        (copy.priority, later, Turn::OfDelayedCopy),
+                        slot,
+                        copy.enqueued,
+                    );
+                }
+                Stand::Replaced { copy, .. } => {
+                    order.add((copy.priority, due, Turn::Own), slot, copy.enqueued);
+                }
+                Stand::Itself { .. } => {
+                    order.add(
+                        (message.priority(), due, Turn::Own),
+                        slot,
+                        message.enqueued(),
+                    );
+                }
+            }
         }
     }
 
@@ -265,7 +272,7 @@ impl Queue {
         let mut left = LOOK;
         for (start, list) in self.wheel.lists() {
             if best.is_some_and(|best| start >= best) {
-                break;
+                continue;
             }
             for slot in list.iter(&self.messages) {
                 if left == 0 {
@@ -273,7 +280,13 @@ impl Queue {
                     return Some(now.until(best.map_or(bound, |best| best.min(bound))));
                 }
                 left -= 1;
-                let due = self.messages.get(slot).due();
+                let due = match self.messages.get(slot).due() {
+                    due if due > now => due,
+                    _ => match self.stand(slot, now) {
+                        Stand::Replaced { due, .. } => due,
+                        Stand::Itself { .. } => continue,
+                    },
+                };
                 if due > now {
                     best = Some(best.map_or(due, |best| best.min(due)));
                 }
@@ -283,11 +296,22 @@ impl Queue {
     }
 }
 
+/// When a message that became ready at some instant came, among those of that instant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// In the order of the schedule.
+    Own,
+    /// Behind them: the delay began only when the copy's run or window had ended.
+    OfDelayedCopy,
+}
+
+type Place = (Priority, Instant, Turn);
+
 /// First and last of the ready order, with messages that time has made ready and nobody has moved
 /// on yet behind the others of their priority.
 struct Order {
-    first: Option<((Priority, Instant), u32)>,
-    last: Option<((Priority, Instant), u32)>,
+    first: Option<(Place, u32)>,
+    last: Option<(Place, u32)>,
     oldest: Option<Instant>,
 }
 
@@ -301,19 +325,14 @@ impl Order {
         for (level, list) in queue.ready.iter().enumerate() {
             let priority = Priority::new(level as u8).unwrap_or_default();
             for slot in [list.head(), list.tail()].into_iter().flatten() {
-                order.add(
-                    priority,
-                    Instant::ZERO,
-                    slot,
-                    queue.messages.get(slot).enqueued(),
-                );
+                let enqueued = queue.messages.get(slot).enqueued();
+                order.add((priority, Instant::ZERO, Turn::Own), slot, enqueued);
             }
         }
         order
     }
 
-    fn add(&mut self, priority: Priority, due: Instant, slot: u32, enqueued: Instant) {
-        let place = (priority, due);
+    fn add(&mut self, place: Place, slot: u32, enqueued: Instant) {
         if self.first.is_none_or(|(first, _)| place < first) {
             self.first = Some((place, slot));
         }

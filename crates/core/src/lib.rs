@@ -48,6 +48,7 @@ mod inspect;
 mod link;
 mod message;
 mod queue;
+mod sequence;
 mod slab;
 mod snapshot;
 mod time;

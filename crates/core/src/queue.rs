@@ -8,10 +8,11 @@ use crate::copies::{Copy, RareEntry};
 use crate::effects::{Content, Frame};
 use crate::enqueue::Start;
 use crate::eoq::Eoq;
-use crate::id::Key;
+use crate::id::{uuid_number, Key};
 use crate::index::Index;
 use crate::link::List;
 use crate::message::{Cause, Message, State};
+use crate::sequence::Sequence;
 use crate::slab::Slab;
 use crate::types::{Instant, Priority, Token};
 use crate::wheel::Wheel;
@@ -25,6 +26,9 @@ use crate::wheel::Wheel;
 pub struct Queue {
     pub(crate) messages: Slab<Message>,
     pub(crate) rares: Slab<RareEntry>,
+    /// Live messages whose id the queue made, as far as they lie close together.
+    pub(crate) made: Sequence,
+    /// All other live messages.
     pub(crate) live: Index,
     pub(crate) letters: Index,
     pub(crate) ready: [List; Priority::LEVELS],
@@ -94,6 +98,7 @@ impl Queue {
         Self {
             messages: Slab::default(),
             rares: Slab::default(),
+            made: Sequence::default(),
             live: Index::default(),
             letters: Index::default(),
             ready: [List::default(); Priority::LEVELS],
@@ -165,19 +170,29 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn find_live(&self, hash: u32, key: &Key<'_>) -> Option<u32> {
-        self.live.find(hash, |slot| {
-            let message = self.messages.get(slot);
-            message.hash == hash && message.has_key(key)
-        })
+    pub(crate) fn find_live(&self, key: &Key<'_>) -> Option<u32> {
+        if let Key::Uuid(bytes) = key {
+            if let Some(slot) = self.made.get(uuid_number(*bytes)) {
+                if self.messages.get(slot).has_key(key) {
+                    return Some(slot);
+                }
+            }
+        }
+        self.find_in(&self.live, key)
     }
 
     #[inline]
-    pub(crate) fn find_letter(&self, hash: u32, key: &Key<'_>) -> Option<u32> {
-        if self.counts.dead == 0 {
+    pub(crate) fn find_letter(&self, key: &Key<'_>) -> Option<u32> {
+        self.find_in(&self.letters, key)
+    }
+
+    #[inline]
+    fn find_in(&self, index: &Index, key: &Key<'_>) -> Option<u32> {
+        if index.is_empty() {
             return None;
         }
-        self.letters.find(hash, |slot| {
+        let hash = self.hash(key);
+        index.find(hash, |slot| {
             let message = self.messages.get(slot);
             message.hash == hash && message.has_key(key)
         })
@@ -197,9 +212,10 @@ impl Queue {
             .head()
     }
 
-    /// Adds a message whose id is free; due at `due` if that is still to come.
+    /// Adds a message whose id is free.
     #[inline]
-    pub(crate) fn add(&mut self, key: Key<'_>, hash: u32, content: &Content<'_>, due: Instant) {
+    pub(crate) fn add(&mut self, key: Key<'_>, content: &Content<'_>, state: State) {
+        let hash = self.hash(&key);
         let message = Message::new(
             key,
             hash,
@@ -211,7 +227,7 @@ impl Queue {
         let slot = self.hold(message);
         self.list_live(slot);
         self.totals.enqueued += 1;
-        self.wait_until(slot, due);
+        self.link(slot, state);
     }
 
     /// Gives a message a slot; it is in no list and no index yet.
@@ -225,26 +241,37 @@ impl Queue {
     #[inline]
     pub(crate) fn list_live(&mut self, slot: u32) {
         let messages = &self.messages;
-        let hash = messages.get(slot).hash;
-        self.live.insert(hash, slot, |slot| messages.get(slot).hash);
+        let message = messages.get(slot);
+        if let Key::Uuid(bytes) = message.key() {
+            // A new page must soon be full: the queue's own ids come one after the other, those that
+            // others made may lie anywhere.
+            let number = uuid_number(bytes);
+            let is_next = number == self.frame.next_id.wrapping_sub(1);
+            let may_grow = messages.len() > FEW && (is_next || self.made.is_dense());
+            if self.made.insert(number, slot, may_grow) {
+                return;
+            }
+        }
+        self.live
+            .insert(message.hash, slot, |slot| messages.get(slot).hash);
     }
 
     #[inline]
     fn unlist_live(&mut self, slot: u32) {
         let messages = &self.messages;
-        let hash = messages.get(slot).hash;
-        self.live.remove(hash, slot, |slot| messages.get(slot).hash);
-    }
-
-    /// Makes an unlinked message ready, or lets it wait for `due`.
-    #[inline]
-    pub(crate) fn wait_until(&mut self, slot: u32, due: Instant) {
-        let state = if due > self.frame.instant() {
-            State::Delayed { due }
-        } else {
-            State::Ready { token: None }
-        };
-        self.link(slot, state);
+        let hash_of = |slot| messages.get(slot).hash;
+        let message = messages.get(slot);
+        if let Key::Uuid(bytes) = message.key() {
+            let live = &mut self.live;
+            let dissolve = |slot| live.insert(hash_of(slot), slot, hash_of);
+            if self
+                .made
+                .remove(uuid_number(bytes), slot, self.frame.next_id, dissolve)
+            {
+                return;
+            }
+        }
+        self.live.remove(message.hash, slot, hash_of);
     }
 
     /// Puts an unlinked message into the list its new state belongs to, behind the others.
@@ -352,13 +379,14 @@ impl Queue {
     }
 
     /// Makes an unlinked message run with the content of its waiting copy. A delay of the copy
-    /// counts from `ended`, the end of the run or window it waited for.
+    /// counts from `ended`, the end of the run or window it waited for. It may be over already:
+    /// then the message still takes its turn among all that are due.
     pub(crate) fn promote(&mut self, slot: u32, copy: &Copy, ended: Instant) {
         self.change_body(slot, |message| {
             message.set_content(&copy.payload, copy.limits, copy.priority, copy.enqueued);
             message.attempts = 0;
         });
-        self.wait_until(slot, copy.start.due(ended));
+        self.link(slot, State::waiting(copy.start.due(ended), ended));
     }
 
     /// Makes an unlinked live message a dead letter, in place of an older one of the same id. A
@@ -373,17 +401,16 @@ impl Queue {
     ) {
         let copy = self.take_copy(slot);
         let message = self.messages.get(slot);
-        let hash = message.hash;
         let id = copy.is_some().then(|| message.id().bytes().to_vec());
-        if let Some(older) = self.find_letter(hash, &message.key()) {
+        if let Some(older) = self.find_letter(&message.key()) {
             self.remove_letter(older);
         }
         self.unlist_live(slot);
         self.bury_loaded(slot, State::Dead { token, cause }, reason);
         self.totals.dead += 1;
         if let (Some(copy), Some(id)) = (copy, id) {
-            let due = copy.start.due(ended);
-            self.add(Key::of(&id), hash, &Content::of(&copy), due);
+            let state = State::waiting(copy.start.due(ended), ended);
+            self.add(Key::of(&id), &Content::of(&copy), state);
             // It was counted when it was requeued.
             self.totals.enqueued -= 1;
         }
@@ -419,6 +446,7 @@ impl Queue {
         size_of::<Self>()
             + self.messages.allocated() * size_of::<Message>()
             + self.rares.allocated() * size_of::<RareEntry>()
+            + self.made.bytes()
             + self.live.bytes()
             + self.letters.bytes()
             + self.wheel.bytes()
@@ -438,6 +466,9 @@ impl Start {
         }
     }
 }
+
+/// A queue that has held no more messages than this needs no pages for the ids it made.
+const FEW: usize = 64;
 
 /// Bytes an allocator takes for `length`: jemalloc's classes of 16 bytes up to 128, then four to
 /// each doubling.

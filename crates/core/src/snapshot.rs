@@ -265,9 +265,9 @@ impl Queue {
         let hash = self.hash(&key);
         let dead = matches!(state, State::Dead { .. });
         let taken = if dead {
-            self.find_letter(hash, &key)
+            self.find_letter(&key)
         } else {
-            self.find_live(hash, &key)
+            self.find_live(&key)
         }
         .is_some();
         if taken {

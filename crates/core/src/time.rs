@@ -4,16 +4,17 @@
 //! in later turns; until then every reply tells what holds, not what was done.
 
 use crate::effects::{Effect, Turn};
+use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::Queue;
-use crate::types::Instant;
 
 impl Queue {
-    /// Moves on the messages whose time has come, at most about a thousand; those left are due
-    /// in [`Queue::next_due`] at once.
+    /// Moves on the messages whose time has come, in the order in which they were due, at most
+    /// about a thousand; those left are due in [`Queue::next_due`] at once.
     #[inline]
     pub fn let_time_act(&mut self, turn: &mut Turn<'_>) {
-        if !self.wheel.is_quiet_at(turn.now.instant()) {
+        let letters = self.counts.dead > turn.settings.max_dead as usize;
+        if letters || !self.wheel.is_quiet_at(turn.now.instant()) {
             self.move_due_on(turn);
         }
     }
@@ -21,29 +22,43 @@ impl Queue {
     #[cold]
     fn move_due_on(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now.instant();
-        turn.budget = self.wheel.advance(&mut self.messages, now, turn.budget);
-        while turn.budget > 0 {
-            let Some(slot) = self.wheel.overdue().head() else {
-                break;
-            };
-            turn.budget -= 1;
-            self.let_time_act_on(turn, slot);
+        loop {
+            // What one message's end makes due as well is in order before the next is looked at.
+            turn.budget = self.wheel.advance(&mut self.messages, now, turn.budget);
+            match self.wheel.overdue().head() {
+                Some(slot) if turn.budget > 0 => {
+                    turn.budget -= 1;
+                    self.let_time_act_on(turn, slot);
+                }
+                _ => break,
+            }
         }
         self.forget_oldest_letters(turn);
     }
 
-    /// Moves one message on whose time has come; does nothing to one whose has not.
-    pub(crate) fn let_time_act_on(&mut self, turn: &mut Turn<'_>, slot: u32) {
-        let due = self.messages.get(slot).due();
-        if due != Instant::ZERO && due <= turn.now.instant() {
+    /// Moves one message on whose time has come; false if it has not.
+    #[inline]
+    fn let_time_act_on(&mut self, turn: &mut Turn<'_>, slot: u32) -> bool {
+        let message = self.messages.get(slot);
+        let has_come = message.due() <= turn.now.instant() && message.is_scheduled();
+        if has_come {
             self.enter_frame(turn);
-            self.emit(
-                turn,
-                &Effect::Due {
-                    key: self.messages.get(slot).key(),
-                },
-            );
+            let key = self.messages.get(slot).key();
+            self.emit(turn, &Effect::Due { key });
             self.move_on(slot);
+        }
+        has_come
+    }
+
+    /// The live message of an id as it is by now, though time may not have been let act on all
+    /// that are due.
+    #[inline]
+    pub(crate) fn find_by_now(&mut self, turn: &mut Turn<'_>, key: &Key<'_>) -> Option<u32> {
+        loop {
+            let slot = self.find_live(key)?;
+            if !self.let_time_act_on(turn, slot) {
+                return Some(slot);
+            }
         }
     }
 

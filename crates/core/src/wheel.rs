@@ -167,14 +167,15 @@ impl Wheel {
         }
     }
 
-    /// Moves the wheel's time towards `now`, dealing at most `budget` entries to lower levels;
-    /// returns what is left of the budget. What became due is then in [`Wheel::overdue`].
+    /// Moves the wheel's time towards `now`, but not beyond the first instant at which something
+    /// is due, which is then in [`Wheel::overdue`]. Deals at most `budget` entries to lower
+    /// levels; returns what is left of the budget.
     pub fn advance(&mut self, links: &mut impl Links, now: Instant, mut budget: usize) -> usize {
         let now = now.millis();
         if now < self.time {
             self.rewind(links, now);
         }
-        loop {
+        while self.overdue.is_empty() {
             if let Some(mut draining) = self.draining.take() {
                 while budget > 0 {
                     let Some(entry) = draining.list.pop_front(links) else {
@@ -213,6 +214,7 @@ impl Wheel {
                 });
             }
         }
+        budget
     }
 
     /// The clock was set back: starts anew from `now`, all entries to be dealt out again.
@@ -322,3 +324,6 @@ impl Wheel {
         self.levels.iter().flatten().count() * size_of::<[List; SLOTS]>()
     }
 }
+
+#[cfg(test)]
+mod tests;
