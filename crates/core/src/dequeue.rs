@@ -33,6 +33,11 @@ impl Queue {
         if self.paused {
             return 0;
         }
+        // A turn's share of what is due may have been spent on what makes nobody ready.
+        while self.counts.ready == 0 && self.has_due(turn.now.instant()) {
+            turn.renew_budget();
+            self.let_time_act(turn);
+        }
         count.min(self.counts.ready)
     }
 
@@ -123,5 +128,33 @@ impl Queue {
             self.deliver(slot, lock);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Enqueue, Log, Now, Settings};
+
+    #[test]
+    fn whatever_is_ready_is_handed_over_however_much_else_is_due() {
+        const MANY: usize = 5000;
+        let (settings, mut log) = (Settings::default(), Log::default());
+        let mut queue = Queue::new(1);
+        let start = 1_700_000_000_000_000;
+        for _ in 0..MANY {
+            let mut turn = Turn::new(Now::from_micros(start), 1, &settings, &mut log);
+            queue.enqueue(&mut turn, &Enqueue::new(b""));
+        }
+        let mut turn = Turn::new(Now::from_micros(start), 2, &settings, &mut log);
+        assert_eq!(queue.dequeue(&mut turn, MANY, Some(Span::from_millis(100)), |_| {}), MANY);
+        let later = Now::from_micros(start + 200_000);
+        let mut again = 0;
+        while again < MANY {
+            let mut turn = Turn::new(later, 3, &settings, &mut log);
+            let got = queue.dequeue(&mut turn, MANY, None, |_| {});
+            assert!(got > 0, "null although {} are ready", MANY - again);
+            again += got;
+        }
     }
 }

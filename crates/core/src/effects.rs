@@ -43,6 +43,11 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// Another share of work for what time does.
+    pub(crate) fn renew_budget(&mut self) {
+        self.budget = TIME_BUDGET;
+    }
+
     /// Lets the log spell out every effect: there is no client's command that replicas could run.
     pub fn spell_out(&mut self) {
         self.log.spelled_out = true;

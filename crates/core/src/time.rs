@@ -7,6 +7,7 @@ use crate::effects::{Effect, Turn};
 use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::Queue;
+use crate::types::Instant;
 
 impl Queue {
     /// Moves on the messages whose time has come, in the order in which they were due, at most
@@ -17,6 +18,12 @@ impl Queue {
         if letters || !self.wheel.is_quiet_at(turn.now.instant()) {
             self.move_due_on(turn);
         }
+    }
+
+    /// Whether time has something left to do.
+    #[inline]
+    pub(crate) fn has_due(&self, now: Instant) -> bool {
+        self.wheel.next().is_some_and(|next| next <= now)
     }
 
     #[cold]

@@ -189,6 +189,8 @@ impl Wheel {
                     self.draining = Some(draining);
                     return 0;
                 }
+                // Those due at the very start of what was dealt out come first.
+                continue;
             }
             self.next = self.earliest().map_or(u64::MAX, |(time, ..)| time);
             if self.next > now {

@@ -215,14 +215,14 @@ impl World {
                 for (id, payload, attempt, got_lock, enqueued, token) in &got {
                     let last = model.last_token;
                     assert!(*token > last, "a token was given twice");
-                    // Of the moment, or one more than the last; the moment is that of the first
-                    // command of the millisecond.
-                    let moment = now * 1000..=now_us;
+                    // One more than the last, or the moment in microseconds: that of the first
+                    // command of this millisecond.
+                    let moment = now * 1000..(now + 1) * 1000;
+                    assert!(*token >= moment.start, "{token} at {now_us}");
                     assert!(
                         *token == last + 1 || moment.contains(token),
                         "{token} at {now_us}"
                     );
-                    assert!(*token >= *moment.start(), "{token} at {now_us}");
                     let (message, lock) = model
                         .deliver(now, asked, *token)
                         .expect("what is delivered was ready");
