@@ -1,0 +1,134 @@
+//! Where a test takes place.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::thread;
+
+use redis_mq_testkit::{wait_until, ReplyExt, Server, ServerBuilder, PATIENCE};
+
+use super::Client;
+
+/// The protocol that the clients of a test speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The old one.
+    Resp2,
+    /// The one with maps and a null of its own.
+    Resp3,
+}
+
+/// Runs a test on the server that all tests of this program share, in each protocol. The tests keep
+/// apart by the names of their queues.
+pub fn contract(test: impl Fn(&Lab<'_>)) {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    let server = SHARED.get_or_init(Server::start);
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        test(&Lab { server, protocol });
+    }
+}
+
+/// Runs a test on a server of its own, in each protocol, for what concerns the whole server. It
+/// starts empty each time.
+pub fn contract_on(builder: ServerBuilder, test: impl Fn(&Lab<'_>)) {
+    let server = builder.start();
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let lab = Lab {
+            server: &server,
+            protocol,
+        };
+        lab.client().ok("FLUSHALL");
+        test(&lab);
+    }
+}
+
+/// A server and the protocol in which to talk to it.
+#[derive(Debug)]
+pub struct Lab<'a> {
+    /// The server.
+    pub server: &'a Server,
+    /// What the clients speak.
+    pub protocol: Protocol,
+}
+
+impl Lab<'_> {
+    /// A new connection.
+    #[track_caller]
+    pub fn client(&self) -> Client {
+        Client::connect(self.server, self.protocol)
+    }
+
+    /// A name that no key has had so far.
+    pub fn queue(&self) -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        format!("queue:{}", NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether the server offers what Redis got in that version. Valkey counts as 7.2.
+    pub fn has(&self, major: u16, minor: u16) -> bool {
+        self.server.version().offers_redis(major, minor)
+    }
+
+    /// A new client that waits in MQ.DEQUEUE with these options.
+    #[track_caller]
+    pub fn waiter(&self, queue: &str, options: &str) -> Client {
+        self.waiter_in(0, queue, options)
+    }
+
+    /// A new client that waits in another database.
+    #[track_caller]
+    pub fn waiter_in(&self, db: u32, queue: &str, options: &str) -> Client {
+        let mut client = self.client();
+        client.ok(&format!("SELECT {db}"));
+        self.block(&mut client, &format!("MQ.DEQUEUE {queue} {options}"));
+        client
+    }
+
+    /// Sends this command line from `client` and waits until the server has blocked it.
+    #[track_caller]
+    pub fn block(&self, client: &mut Client, line: &str) {
+        client.send(&super::words(line));
+        let mut watcher = self.client();
+        wait_until(PATIENCE, || is_blocked(&mut watcher, client.id));
+    }
+
+    /// Whether the server has blocked this client.
+    #[track_caller]
+    pub fn is_blocked(&self, client: &Client) -> bool {
+        is_blocked(&mut self.client(), client.id)
+    }
+
+    /// Waits until the server knows that the client of this id has gone.
+    #[track_caller]
+    pub fn wait_until_gone(&self, id: i64) {
+        let mut watcher = self.client();
+        wait_until(PATIENCE, || entry(&mut watcher, id).is_empty());
+    }
+}
+
+impl Drop for Lab<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let log = self.server.log();
+            let lines: Vec<_> = log.lines().collect();
+            let tail = lines[lines.len().saturating_sub(40)..].join("\n");
+            eprintln!(
+                "--- it failed in {:?}; the server's log:\n{tail}",
+                self.protocol
+            );
+        }
+    }
+}
+
+fn is_blocked(watcher: &mut Client, id: i64) -> bool {
+    entry(watcher, id).split(' ').any(|field| {
+        field
+            .strip_prefix("flags=")
+            .is_some_and(|flags| flags.contains('b'))
+    })
+}
+
+/// A client's line in CLIENT LIST; empty if it has gone.
+#[track_caller]
+fn entry(watcher: &mut Client, id: i64) -> String {
+    watcher.ok(&format!("CLIENT LIST ID {id}")).text()
+}

@@ -1,0 +1,91 @@
+//! Replies as values with names.
+
+use std::collections::BTreeMap;
+
+use redis_mq_testkit::{ReplyExt, Value};
+
+/// The words of a command line as arguments.
+pub fn words(line: &str) -> Vec<Vec<u8>> {
+    line.split_ascii_whitespace()
+        .map(|word| word.as_bytes().to_vec())
+        .collect()
+}
+
+/// One hand-over of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The message's id.
+    pub id: Vec<u8>,
+    /// Its payload.
+    pub payload: Vec<u8>,
+    /// How often it was handed over.
+    pub attempt: i64,
+    /// Names this delivery.
+    pub token: i64,
+    /// How long it is locked, in milliseconds.
+    pub lock_ms: i64,
+    /// When it was accepted, in Unix milliseconds.
+    pub enqueued_at: i64,
+}
+
+impl Delivery {
+    /// Reads one delivery; the contract allows more fields after the six.
+    #[track_caller]
+    pub fn read(value: &Value) -> Self {
+        let fields = value.items();
+        assert!(fields.len() >= 6, "not a delivery: {value:?}");
+        Self {
+            id: fields[0].bytes().to_vec(),
+            payload: fields[1].bytes().to_vec(),
+            attempt: fields[2].int(),
+            token: fields[3].int(),
+            lock_ms: fields[4].int(),
+            enqueued_at: fields[5].int(),
+        }
+    }
+
+    /// The id as text.
+    pub fn id(&self) -> String {
+        String::from_utf8_lossy(&self.id).into_owned()
+    }
+
+    /// The payload as text.
+    pub fn payload(&self) -> String {
+        String::from_utf8_lossy(&self.payload).into_owned()
+    }
+}
+
+/// The ids of some deliveries as text, in their order.
+pub fn ids(deliveries: &[Delivery]) -> Vec<String> {
+    deliveries.iter().map(Delivery::id).collect()
+}
+
+/// A reply that is a map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fields(pub BTreeMap<String, Value>);
+
+impl Fields {
+    /// The field of that name.
+    #[track_caller]
+    pub fn field(&self, name: &str) -> &Value {
+        self.0
+            .get(name)
+            .unwrap_or_else(|| panic!("no field {name} in {:?}", self.0))
+    }
+
+    /// An integer.
+    #[track_caller]
+    pub fn int(&self, name: &str) -> i64 {
+        match self.field(name) {
+            Value::Int(number) => *number,
+            other => panic!("{name} is not an integer: {other:?}"),
+        }
+    }
+
+    /// A string as text, or none if it is null.
+    #[track_caller]
+    pub fn text(&self, name: &str) -> Option<String> {
+        let value = self.field(name);
+        (!value.is_nil()).then(|| value.text())
+    }
+}

@@ -1,0 +1,189 @@
+//! Messages that gave up: how they die, what is kept of them, and what becomes of their id.
+
+mod common;
+
+use common::{args, ask, contract, contract_on, HOUR};
+use redis_mq_testkit::{ReplyExt, Server};
+
+#[test]
+fn retry_of_the_last_attempt_is_dead_and_says_why() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        for verdict in ["RETRY", "RETRY BACKOFF 5000", "RETRY BACKOFF EXP"] {
+            client.enqueue(&queue, "p", "ID a ATTEMPTS 2");
+            let delivery = client.take(&queue);
+            assert_eq!(client.done(&queue, &delivery, "RETRY"), "queued");
+            let delivery = client.take(&queue);
+            assert_eq!(client.done(&queue, &delivery, verdict), "dead", "{verdict}");
+            let letter = client.message(&queue, "a");
+            assert_eq!(letter.text("status").as_deref(), Some("dead"));
+            assert_eq!((letter.int("attempts"), letter.int("max-attempts")), (2, 2));
+            assert!(letter.text("reason").is_some());
+            assert_eq!(client.dequeue(&queue, ""), None);
+        }
+    });
+}
+
+#[test]
+fn error_keeps_the_message_with_its_reason() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let reasons: [&[u8]; 4] = [b"bad input", b"", b"\0\r\n\xff", &[b'r'; 1024]];
+        for reason in reasons {
+            client.enqueue(&queue, "p", "ID a ATTEMPTS 5");
+            let delivery = client.take(&queue);
+            let token = delivery.token;
+            let reply = ask!(client, "MQ.DONE", queue, "a", token, "ERROR", "REASON", reason);
+            assert_eq!(reply.unwrap().text(), "dead");
+            let letter = client.message(&queue, "a");
+            assert_eq!(letter.text("status").as_deref(), Some("dead"));
+            assert_eq!(letter.text("payload").as_deref(), Some("p"));
+            assert_eq!(letter.int("due-at"), 0);
+            assert_eq!(letter.field("reason").bytes(), reason);
+        }
+        client.enqueue(&queue, "p", "ID a");
+        let delivery = client.take(&queue);
+        assert_eq!(client.done(&queue, &delivery, "ERROR"), "dead");
+        assert_eq!(client.message(&queue, "a").text("reason"), None);
+        assert_eq!(client.dequeue(&queue, ""), None);
+    });
+}
+
+#[test]
+fn a_waiting_copy_becomes_a_new_message_when_its_message_dies() {
+    contract(|lab| {
+        let mut client = lab.client();
+        for death in ["ERROR REASON broken", "RETRY", "expired lock"] {
+            let queue = lab.queue();
+            client.enqueue(&queue, "old", "ID a ATTEMPTS 1");
+            let delivery = client.take(&queue);
+            client.enqueue(&queue, "new", "ID a REQUEUE ATTEMPTS 3");
+            if death == "expired lock" {
+                client.extend(&queue, &delivery, 1).unwrap();
+                client.wait_until_due(&queue, "a");
+            } else {
+                assert_eq!(client.done(&queue, &delivery, death), "dead", "{death}");
+            }
+            assert_eq!(
+                client.status(&queue, "a").as_deref(),
+                Some("queued"),
+                "{death}"
+            );
+            let info = client.info(&queue);
+            assert_eq!((info.int("dead"), info.int("queued")), (1, 1), "{death}");
+            let copy = client.take(&queue);
+            assert_eq!(
+                (copy.payload().as_str(), copy.attempt),
+                ("new", 1),
+                "{death}"
+            );
+            client.done(&queue, &copy, "");
+            let letter = client.message(&queue, "a");
+            assert_eq!(letter.text("payload").as_deref(), Some("old"), "{death}");
+        }
+    });
+}
+
+#[test]
+fn the_delay_of_a_copy_counts_from_the_death_of_its_message() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.enqueue(&queue, "old", "ID a");
+        let delivery = client.take(&queue);
+        client.enqueue(&queue, "new", &format!("ID a REQUEUE DELAY {HOUR}"));
+        let before = client.now();
+        assert_eq!(client.done(&queue, &delivery, "ERROR"), "dead");
+        let after = client.now();
+        let message = client.message(&queue, "a");
+        assert_eq!(
+            message.text("status").as_deref(),
+            Some("queued-with-backoff")
+        );
+        let due = message.int("due-at");
+        assert!((before + HOUR..=after + HOUR).contains(&due));
+    });
+}
+
+#[test]
+fn the_late_success_of_the_last_attempt_counts_too() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.enqueue(&queue, "p", "ID a ATTEMPTS 1");
+        let delivery = client.dequeue(&queue, "LOCK 1").unwrap();
+        client.wait_until_due(&queue, "a");
+        assert_eq!(client.status(&queue, "a").as_deref(), Some("dead"));
+        assert_eq!(client.done(&queue, &delivery, ""), "done");
+        assert_eq!(client.status(&queue, "a"), None);
+        assert_eq!(client.info(&queue).int("dead"), 0);
+    });
+}
+
+#[test]
+fn the_oldest_dead_letters_go_beyond_the_cap() {
+    let server = Server::builder().module_args(["max-dead", "3"]);
+    contract_on(server, |lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        for id in ["a", "b", "c"] {
+            client.put(&queue, id, "dead");
+        }
+        client.enqueue(&queue, "alive", "ID a");
+        client.enqueue(&queue, "p", "ID d PRIORITY 0");
+        let delivery = client.take(&queue);
+        assert_eq!(client.done(&queue, &delivery, "ERROR"), "dead");
+        assert_eq!(client.info(&queue).int("dead"), 3);
+        assert_eq!(client.status(&queue, "b").as_deref(), Some("dead"));
+        // The letter of `a` went; what lives under its id keeps its place and its dedupe.
+        assert_eq!(client.enqueue(&queue, "again", "ID a"), "queued");
+        assert_eq!(client.take(&queue).payload(), "alive");
+        assert_eq!(client.enqueue(&queue, "again", "ID a"), "locked");
+    });
+}
+
+#[test]
+fn a_new_message_stands_beside_the_dead_letter_of_its_id() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.put(&queue, "a", "dead");
+        assert_eq!(client.enqueue(&queue, "alive", "ID a"), "added");
+        assert_eq!(client.status(&queue, "a").as_deref(), Some("queued"));
+        assert_eq!(
+            client.message(&queue, "a").text("payload").as_deref(),
+            Some("alive")
+        );
+        let info = client.info(&queue);
+        assert_eq!(
+            (info.int("dead"), info.int("queued"), info.int("messages")),
+            (1, 1, 2)
+        );
+
+        let delivery = client.take(&queue);
+        assert_eq!(delivery.attempt, 1);
+        client.done(&queue, &delivery, "");
+        let letter = client.message(&queue, "a");
+        assert_eq!(letter.text("status").as_deref(), Some("dead"));
+        assert_eq!(letter.text("payload").as_deref(), Some("old"));
+
+        // Per id the newest letter is kept.
+        client.enqueue(&queue, "failed too", "ID a");
+        let delivery = client.take(&queue);
+        client.done(&queue, &delivery, "ERROR REASON again");
+        let letter = client.message(&queue, "a");
+        assert_eq!(letter.text("payload").as_deref(), Some("failed too"));
+        assert_eq!(letter.text("reason").as_deref(), Some("again"));
+        assert_eq!(client.info(&queue).int("dead"), 1);
+    });
+}
+
+#[test]
+fn a_message_beside_a_dead_letter_is_deduplicated_like_any_other() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.put(&queue, "a", "dead");
+        client.enqueue(&queue, "alive", "ID a");
+        assert_eq!(client.enqueue(&queue, "again", "ID a"), "queued");
+        let delivery = client.take(&queue);
+        assert_eq!(client.enqueue(&queue, "again", "ID a"), "locked");
+        client.done(&queue, &delivery, &format!("BACKOFF {HOUR}"));
+        assert_eq!(client.enqueue(&queue, "again", "ID a"), "done-with-backoff");
+    });
+}
