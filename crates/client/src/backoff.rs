@@ -26,7 +26,11 @@ impl Default for ExpBackoff {
 impl ExpBackoff {
     /// Pauses that are `factor` long around n = 1 (half to once the factor), without bounds.
     pub const fn new(factor: Duration) -> Self {
-        Self { factor, min: Duration::ZERO, max: LONGEST }
+        Self {
+            factor,
+            min: Duration::ZERO,
+            max: LONGEST,
+        }
     }
 
     /// No pause is shorter.
@@ -66,14 +70,20 @@ pub(crate) struct Reconnect {
 
 impl Reconnect {
     pub(crate) fn new(least: Duration, most: Duration) -> Self {
-        Self { least, most, next: least }
+        Self {
+            least,
+            most,
+            next: least,
+        }
     }
 
     /// The pause before the next try. Never zero, so that no fault can make a worker spin.
     pub(crate) fn pause(&mut self) -> Duration {
         let ceiling = self.next;
         self.next = (self.next * 2).min(self.most);
-        ceiling.mul_f64(0.5 + 0.5 * fastrand::f64()).max(Duration::from_millis(1))
+        ceiling
+            .mul_f64(0.5 + 0.5 * fastrand::f64())
+            .max(Duration::from_millis(1))
     }
 
     pub(crate) fn reset(&mut self) {
@@ -90,7 +100,12 @@ mod tests {
     #[test]
     fn pauses_double_and_stay_in_their_ranges() {
         let backoff = ExpBackoff::default();
-        for (n, low, high) in [(0, 550, 1_100), (1, 1_100, 2_200), (2, 2_200, 4_400), (5, 17_600, 35_200)] {
+        for (n, low, high) in [
+            (0, 550, 1_100),
+            (1, 1_100, 2_200),
+            (2, 2_200, 4_400),
+            (5, 17_600, 35_200),
+        ] {
             assert_eq!(backoff.pause_at(n, 0.0), MS(low), "n = {n}");
             assert!(backoff.pause_at(n, 0.999_999) < MS(high), "n = {n}");
             for _ in 0..100 {
@@ -115,7 +130,10 @@ mod tests {
         let mut reconnect = Reconnect::new(MS(100), MS(800));
         for ceiling in [100, 200, 400, 800, 800, 800] {
             let pause = reconnect.pause();
-            assert!(pause >= MS(ceiling) / 2 && pause <= MS(ceiling), "{pause:?} of {ceiling}");
+            assert!(
+                pause >= MS(ceiling) / 2 && pause <= MS(ceiling),
+                "{pause:?} of {ceiling}"
+            );
         }
         reconnect.reset();
         assert!(reconnect.pause() <= MS(100));

@@ -71,7 +71,9 @@ impl Decode<Vec<u8>> for Raw {
 
 impl Decode<String> for Raw {
     fn decode(&self, payload: &[u8]) -> Result<String, CodecError> {
-        std::str::from_utf8(payload).map(str::to_owned).map_err(CodecError::new)
+        std::str::from_utf8(payload)
+            .map(str::to_owned)
+            .map_err(CodecError::new)
     }
 }
 
@@ -96,25 +98,49 @@ mod tests {
 
     #[test]
     fn message_pack_round_trips_and_tolerates_new_and_moved_fields() {
-        let order = Order { number: 42, note: Some("é".into()) };
+        let order = Order {
+            number: 42,
+            note: Some("é".into()),
+        };
         let payload = MessagePack.encode(&order).unwrap();
-        assert_eq!(Decode::<Order>::decode(&MessagePack, &payload).unwrap(), order);
+        assert_eq!(
+            Decode::<Order>::decode(&MessagePack, &payload).unwrap(),
+            order
+        );
         let newer: OrderOfNextYear = MessagePack.decode(&payload).unwrap();
-        assert_eq!(newer, OrderOfNextYear { express: false, note: Some("é".into()), number: 42 });
+        assert_eq!(
+            newer,
+            OrderOfNextYear {
+                express: false,
+                note: Some("é".into()),
+                number: 42
+            }
+        );
     }
 
     #[test]
     fn damaged_message_pack_is_an_error() {
-        let payload = MessagePack.encode(&Order { number: 1, note: None }).unwrap();
+        let payload = MessagePack
+            .encode(&Order {
+                number: 1,
+                note: None,
+            })
+            .unwrap();
         for cut in 0..payload.len() {
-            assert!(Decode::<Order>::decode(&MessagePack, &payload[..cut]).is_err(), "cut {cut}");
+            assert!(
+                Decode::<Order>::decode(&MessagePack, &payload[..cut]).is_err(),
+                "cut {cut}"
+            );
         }
     }
 
     #[cfg(feature = "json")]
     #[test]
     fn json_round_trips() {
-        let order = Order { number: 7, note: None };
+        let order = Order {
+            number: 7,
+            note: None,
+        };
         let payload = Json.encode(&order).unwrap();
         assert_eq!(payload, br#"{"number":7,"note":null}"#);
         assert_eq!(Decode::<Order>::decode(&Json, &payload).unwrap(), order);

@@ -235,8 +235,21 @@ mod tests {
         assert_eq!(
             command(options),
             [
-                "MQ.ENQUEUE", "q", "p", "ID", "a b", "DELAY", "2", "LOCK", "2000", "ATTEMPTS",
-                "3", "PRIORITY", "9", "REQUEUE", "UPDATE"
+                "MQ.ENQUEUE",
+                "q",
+                "p",
+                "ID",
+                "a b",
+                "DELAY",
+                "2",
+                "LOCK",
+                "2000",
+                "ATTEMPTS",
+                "3",
+                "PRIORITY",
+                "9",
+                "REQUEUE",
+                "UPDATE"
             ]
         );
     }
@@ -245,7 +258,10 @@ mod tests {
     fn the_last_of_delay_and_at_counts() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_234);
         let options = EnqueueOptions::new().delay(Duration::from_secs(1)).at(at);
-        assert_eq!(command(options.clone()), ["MQ.ENQUEUE", "q", "p", "AT", "1234"]);
+        assert_eq!(
+            command(options.clone()),
+            ["MQ.ENQUEUE", "q", "p", "AT", "1234"]
+        );
         let options = options.delay(Duration::ZERO);
         assert_eq!(command(options), ["MQ.ENQUEUE", "q", "p", "DELAY", "0"]);
     }

@@ -148,8 +148,16 @@ pub(crate) fn stored_message(reply: Value) -> Option<StoredMessage<Vec<u8>>> {
         reason: None,
     };
     for (name, value) in fields(reply)? {
-        let small = || unsigned(&value).and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
-        let above_zero = || unsigned(&value).filter(|ms| *ms > 0).map(Duration::from_millis);
+        let small = || {
+            unsigned(&value)
+                .and_then(|n| u32::try_from(n).ok())
+                .unwrap_or(0)
+        };
+        let above_zero = || {
+            unsigned(&value)
+                .filter(|ms| *ms > 0)
+                .map(Duration::from_millis)
+        };
         match name.as_str() {
             "id" => id = bytes(value),
             "status" => state = status(&value),
@@ -180,7 +188,12 @@ mod tests {
     }
 
     fn flat(pairs: Vec<(Value, Value)>) -> Value {
-        Value::Array(pairs.into_iter().flat_map(|(name, value)| [name, value]).collect())
+        Value::Array(
+            pairs
+                .into_iter()
+                .flat_map(|(name, value)| [name, value])
+                .collect(),
+        )
     }
 
     #[test]
@@ -197,7 +210,10 @@ mod tests {
         ];
         let info = QueueInfo::from_reply(Value::Map(pairs.clone())).unwrap();
         assert_eq!(info.waiting(), 5);
-        assert_eq!((info.next_id.clone(), info.last_id.clone()), (Some("a".into()), None));
+        assert_eq!(
+            (info.next_id.clone(), info.last_id.clone()),
+            (Some("a".into()), None)
+        );
         assert_eq!((info.next_due, info.paused), (None, true));
         assert_eq!(QueueInfo::from_reply(flat(pairs)).unwrap(), info);
     }
@@ -219,10 +235,19 @@ mod tests {
         ];
         let message = stored_message(Value::Map(pairs.clone())).unwrap();
         assert_eq!(message.status, Status::LockedWithRequeue);
-        assert_eq!((&message.value[..], message.requeue.as_deref()), (&b"one"[..], Some(&b"two"[..])));
-        assert_eq!((message.attempts, message.max_attempts, message.priority), (2, 5, 0));
+        assert_eq!(
+            (&message.value[..], message.requeue.as_deref()),
+            (&b"one"[..], Some(&b"two"[..]))
+        );
+        assert_eq!(
+            (message.attempts, message.max_attempts, message.priority),
+            (2, 5, 0)
+        );
         assert_eq!(message.enqueued_at, UNIX_EPOCH + Duration::from_secs(1));
-        assert_eq!((message.due_at, message.lock), (None, Some(Duration::from_secs(30))));
+        assert_eq!(
+            (message.due_at, message.lock),
+            (None, Some(Duration::from_secs(30)))
+        );
         assert_eq!(stored_message(flat(pairs)).unwrap(), message);
     }
 

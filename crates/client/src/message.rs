@@ -21,7 +21,11 @@ pub struct Message<T> {
 
 impl<T> Message<T> {
     pub(crate) fn new(value: T, delivery: Arc<Delivery>, queue: Arc<QueueName>) -> Self {
-        Self { value, delivery, queue }
+        Self {
+            value,
+            delivery,
+            queue,
+        }
     }
 
     /// The value alone.
@@ -118,6 +122,8 @@ impl Cancellation {
 
 impl fmt::Debug for Cancellation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cancellation").field(&self.is_cancelled()).finish()
+        f.debug_tuple("Cancellation")
+            .field(&self.is_cancelled())
+            .finish()
     }
 }

@@ -122,7 +122,10 @@ fn cut(text: &str) -> &str {
     if text.len() <= LONGEST_REASON {
         return text;
     }
-    let end = (0..=LONGEST_REASON).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=LONGEST_REASON)
+        .rev()
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(0);
     &text[..end]
 }
 
@@ -145,8 +148,14 @@ mod tests {
         assert_eq!(sent(Answer::Retry(Pause::None)), ["RETRY"]);
         let later = Answer::Retry(Pause::For(Duration::from_micros(1)));
         assert_eq!(sent(later), ["RETRY", "BACKOFF", "1"]);
-        assert_eq!(sent(Answer::Retry(Pause::Exponential)), ["RETRY", "BACKOFF", "EXP"]);
-        assert_eq!(sent(Answer::Error("why not".into())), ["ERROR", "REASON", "why not"]);
+        assert_eq!(
+            sent(Answer::Retry(Pause::Exponential)),
+            ["RETRY", "BACKOFF", "EXP"]
+        );
+        assert_eq!(
+            sent(Answer::Error("why not".into())),
+            ["ERROR", "REASON", "why not"]
+        );
         assert_eq!(sent(Answer::Release), ["RELEASE"]);
     }
 
@@ -168,7 +177,10 @@ mod tests {
     fn handlers_may_return_several_types() {
         assert_eq!(().into_verdict().unwrap(), Outcome::Success);
         assert_eq!(Outcome::RetryNow.into_verdict().unwrap(), Outcome::RetryNow);
-        assert_eq!(Ok::<_, std::io::Error>(()).into_verdict().unwrap(), Outcome::Success);
+        assert_eq!(
+            Ok::<_, std::io::Error>(()).into_verdict().unwrap(),
+            Outcome::Success
+        );
         let failed: Result<Outcome, String> = Err("no".into());
         assert_eq!(failed.into_verdict().unwrap_err().to_string(), "no");
     }

@@ -45,7 +45,10 @@ impl RetryPolicy {
 
     /// The pause after that attempt (1, 2, 3 …), or `None` to give up.
     pub fn from_fn(pause: impl Fn(u32) -> Option<Duration> + Send + Sync + 'static) -> Self {
-        Self { pause: Arc::new(pause), attempts: None }
+        Self {
+            pause: Arc::new(pause),
+            attempts: None,
+        }
     }
 
     /// Gives up after that many attempts. The server's own limit
@@ -74,7 +77,9 @@ impl Default for RetryPolicy {
 
 impl fmt::Debug for RetryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryPolicy").field("attempts", &self.attempts).finish_non_exhaustive()
+        f.debug_struct("RetryPolicy")
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
     }
 }
 
@@ -156,7 +161,10 @@ mod tests {
         let by_policy = |attempt| answer(Outcome::RetryByPolicy, &policy, attempt, "no luck");
         assert_eq!(by_policy(1), Answer::Retry(Pause::For(S(1))));
         assert_eq!(by_policy(2), Answer::Retry(Pause::For(S(10))));
-        assert_eq!(by_policy(3), Answer::Error("gave up after 3 attempts: no luck".into()));
+        assert_eq!(
+            by_policy(3),
+            Answer::Error("gave up after 3 attempts: no luck".into())
+        );
     }
 
     #[test]
@@ -170,10 +178,18 @@ mod tests {
     fn errors_are_retried_and_panics_and_bad_payloads_are_not() {
         let judge = |cause: Cause| {
             let id = MessageId::from("a");
-            default_failure_policy(&Failure { cause: &cause, id: &id, payload: b"", attempt: 1 })
+            default_failure_policy(&Failure {
+                cause: &cause,
+                id: &id,
+                payload: b"",
+                attempt: 1,
+            })
         };
         assert_eq!(judge(Cause::Error("no".into())), Outcome::RetryExponential);
-        assert_eq!(judge(Cause::Panic("oh".into())), Outcome::error("panic: oh"));
+        assert_eq!(
+            judge(Cause::Panic("oh".into())),
+            Outcome::error("panic: oh")
+        );
         let undecodable = judge(Cause::Undecodable(CodecError::new("bad byte")));
         assert_eq!(undecodable, Outcome::error("decode error: bad byte"));
     }

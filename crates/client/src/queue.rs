@@ -91,7 +91,9 @@ impl<T: ?Sized, C> Queue<T, C> {
         let id = id.into();
         match self.query(&self.command("MQ.STATUS", Some(&id))).await? {
             Value::Nil => Ok(None),
-            value => reply::status(&value).map(Some).ok_or(unexpected("MQ.STATUS")),
+            value => reply::status(&value)
+                .map(Some)
+                .ok_or(unexpected("MQ.STATUS")),
         }
     }
 
@@ -99,7 +101,9 @@ impl<T: ?Sized, C> Queue<T, C> {
     pub async fn info(&self) -> Result<Option<QueueInfo>, Error> {
         match self.query(&self.command("MQ.INFO", None)).await? {
             Value::Nil => Ok(None),
-            value => QueueInfo::from_reply(value).map(Some).ok_or(unexpected("MQ.INFO")),
+            value => QueueInfo::from_reply(value)
+                .map(Some)
+                .ok_or(unexpected("MQ.INFO")),
         }
     }
 
@@ -200,10 +204,7 @@ impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
 
 impl<T, C: Decode<T>> Queue<T, C> {
     /// The message of that id, a dead letter included; `None` if there is none. It stays as it is.
-    pub async fn get(
-        &self,
-        id: impl Into<MessageId>,
-    ) -> Result<Option<StoredMessage<T>>, Error> {
+    pub async fn get(&self, id: impl Into<MessageId>) -> Result<Option<StoredMessage<T>>, Error> {
         let id = id.into();
         let stored = match self.query(&self.command("MQ.GET", Some(&id))).await? {
             Value::Nil => return Ok(None),

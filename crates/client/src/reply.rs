@@ -41,9 +41,7 @@ pub(crate) fn bytes(value: Value) -> Option<Vec<u8>> {
 pub(crate) fn text(value: &Value) -> Option<Cow<'_, str>> {
     match value {
         Value::BulkString(bytes) => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => {
-            Some(Cow::Borrowed(text))
-        }
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(Cow::Borrowed(text)),
         Value::Okay => Some(Cow::Borrowed("OK")),
         _ => None,
     }
@@ -65,7 +63,9 @@ pub(crate) fn unsigned(value: &Value) -> Option<u64> {
 /// The fields of a map reply, in either form.
 pub(crate) fn fields(value: Value) -> Option<Vec<(String, Value)>> {
     let pairs = value.into_map_iter().ok()?;
-    pairs.map(|(name, value)| Some((text(&name)?.into_owned(), value))).collect()
+    pairs
+        .map(|(name, value)| Some((text(&name)?.into_owned(), value)))
+        .collect()
 }
 
 pub(crate) fn status(value: &Value) -> Option<Status> {
@@ -77,15 +77,19 @@ pub(crate) fn dequeued(value: Value) -> Option<Dequeued> {
         Value::Nil => Some(Dequeued::Nothing),
         Value::Int(ms) => Some(Dequeued::Wait(ms.max(0).unsigned_abs())),
         Value::Array(items) if items.is_empty() => Some(Dequeued::Nothing),
-        Value::Array(items) => {
-            items.into_iter().map(delivered).collect::<Option<_>>().map(Dequeued::Deliveries)
-        }
+        Value::Array(items) => items
+            .into_iter()
+            .map(delivered)
+            .collect::<Option<_>>()
+            .map(Dequeued::Deliveries),
         _ => None,
     }
 }
 
 fn delivered(value: Value) -> Option<Delivered> {
-    let Value::Array(fields) = value else { return None };
+    let Value::Array(fields) = value else {
+        return None;
+    };
     let mut fields = fields.into_iter();
     // Fields after these may come with newer servers.
     Some(Delivered {
@@ -99,7 +103,9 @@ fn delivered(value: Value) -> Option<Delivered> {
 }
 
 pub(crate) fn enqueued(value: Value) -> Option<Enqueued> {
-    let Value::Array(items) = value else { return None };
+    let Value::Array(items) = value else {
+        return None;
+    };
     let mut items = items.into_iter();
     let outcome = items.next()?;
     let id = MessageId::from(bytes(items.next()?)?);
@@ -107,7 +113,10 @@ pub(crate) fn enqueued(value: Value) -> Option<Enqueued> {
         "added" => Enqueued::Added { id },
         "updated" => Enqueued::Updated { id },
         "requeued" => Enqueued::Requeued { id },
-        refusal => Enqueued::Refused { id, status: Status::from_wire(refusal)? },
+        refusal => Enqueued::Refused {
+            id,
+            status: Status::from_wire(refusal)?,
+        },
     })
 }
 
@@ -186,7 +195,9 @@ mod tests {
 
     #[test]
     fn later_fields_of_a_delivery_are_skipped_and_missing_ones_refused() {
-        let Value::Array(mut fields) = delivery() else { unreachable!() };
+        let Value::Array(mut fields) = delivery() else {
+            unreachable!()
+        };
         fields.push(bulk("from the future"));
         assert!(dequeued(Value::Array(vec![Value::Array(fields.clone())])).is_some());
         fields.truncate(5);
@@ -205,11 +216,23 @@ mod tests {
         let id = MessageId::from("a");
         for (outcome, expected) in [
             (bulk("added"), Enqueued::Added { id: id.clone() }),
-            (Value::SimpleString("updated".into()), Enqueued::Updated { id: id.clone() }),
+            (
+                Value::SimpleString("updated".into()),
+                Enqueued::Updated { id: id.clone() },
+            ),
             (bulk("requeued"), Enqueued::Requeued { id: id.clone() }),
-            (bulk("locked"), Enqueued::Refused { id: id.clone(), status: Status::Locked }),
+            (
+                bulk("locked"),
+                Enqueued::Refused {
+                    id: id.clone(),
+                    status: Status::Locked,
+                },
+            ),
         ] {
-            assert_eq!(enqueued(Value::Array(vec![outcome, bulk("a")])), Some(expected));
+            assert_eq!(
+                enqueued(Value::Array(vec![outcome, bulk("a")])),
+                Some(expected)
+            );
         }
         assert_eq!(enqueued(Value::Array(vec![bulk("eaten"), bulk("a")])), None);
         assert_eq!(enqueued(Value::Nil), None);
@@ -227,7 +250,10 @@ mod tests {
     #[test]
     fn answers_tell_done_from_stale_from_gone_from_unknown() {
         assert_eq!(answered(Ok(bulk("done"))).unwrap(), Answered::Became(None));
-        assert_eq!(answered(Ok(bulk("dead"))).unwrap(), Answered::Became(Some(Status::Dead)));
+        assert_eq!(
+            answered(Ok(bulk("dead"))).unwrap(),
+            Answered::Became(Some(Status::Dead))
+        );
         assert_eq!(answered(Ok(Value::Nil)).unwrap(), Answered::Gone);
         let stale = redis::make_extension_error("STALE".into(), Some("token".into()));
         assert_eq!(answered(Err(stale)).unwrap(), Answered::Stale);

@@ -53,8 +53,18 @@ where
 {
     async fn handle(&self, message: Message<T>) -> Verdict {
         // Cloning a service leaves nothing half done, so that a poisoned lock is a good one.
-        let mut service = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        std::future::poll_fn(|context| service.poll_ready(context)).await.map_err(Into::into)?;
-        service.call(message).await.map_err(Into::into)?.into_verdict()
+        let mut service = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        std::future::poll_fn(|context| service.poll_ready(context))
+            .await
+            .map_err(Into::into)?;
+        service
+            .call(message)
+            .await
+            .map_err(Into::into)?
+            .into_verdict()
     }
 }

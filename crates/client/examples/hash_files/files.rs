@@ -23,7 +23,12 @@ pub fn below(dir: &Path) -> io::Result<Vec<Vec<u8>>> {
             if kind.is_dir() && !hidden {
                 folders.push(path);
             } else if kind.is_file() && std::fs::File::open(&path).is_ok() {
-                let path = path.strip_prefix(dir).unwrap_or(&path).as_os_str().as_bytes().to_vec();
+                let path = path
+                    .strip_prefix(dir)
+                    .unwrap_or(&path)
+                    .as_os_str()
+                    .as_bytes()
+                    .to_vec();
                 if path.len() <= LONGEST_ID {
                     files.push(path);
                 }

@@ -75,7 +75,9 @@ impl Options {
     fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, Failure> {
         let mut given = HashMap::new();
         while let Some(name) = arguments.next() {
-            let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+            let value = arguments
+                .next()
+                .ok_or_else(|| format!("{name} needs a value"))?;
             given.insert(name, PathBuf::from(value));
         }
         let mut take = |name: &str| given.remove(name);
@@ -93,19 +95,32 @@ impl Options {
 }
 
 async fn run(options: Options) -> Result<(), Failure> {
-    let dir = options.dir.canonicalize().map_err(|e| format!("{}: {e}", options.dir.display()))?;
+    let dir = options
+        .dir
+        .canonicalize()
+        .map_err(|e| format!("{}: {e}", options.dir.display()))?;
     let files = files::below(&dir)?;
     if files.is_empty() {
         return Err(format!("there are no files in {}", dir.display()).into());
     }
     let server = Server::start(&options.server, &options.module, &options.conf).await?;
-    println!("Server on port {} in {}", server.port(), server.dir().display());
+    println!(
+        "Server on port {} in {}",
+        server.port(),
+        server.dir().display()
+    );
 
     // The one to be killed waits first, so that it is served first.
     let (tell, news) = mpsc::unbounded_channel();
     let mut workers = Vec::new();
     for number in 0..WORKERS {
-        workers.push(WorkerProcess::start(number, number == 0, server.port(), &dir, tell.clone())?);
+        workers.push(WorkerProcess::start(
+            number,
+            number == 0,
+            server.port(),
+            &dir,
+            tell.clone(),
+        )?);
         server.wait_for_blocked(workers.len()).await?;
     }
     println!("{WORKERS} worker processes are blocked on the queue \"{QUEUE}\"");
@@ -156,8 +171,13 @@ impl Offered {
 }
 
 async fn enqueue(queue: &Queue<Job>, files: &[Vec<u8>]) -> Result<Offered, Failure> {
-    let jobs: Vec<_> = files.iter().map(|path| Job { path: path.clone() }).collect();
-    let messages = jobs.iter().map(|job| (job, EnqueueOptions::new().id(&job.path[..])));
+    let jobs: Vec<_> = files
+        .iter()
+        .map(|path| Job { path: path.clone() })
+        .collect();
+    let messages = jobs
+        .iter()
+        .map(|job| (job, EnqueueOptions::new().id(&job.path[..])));
     let mut offered = Offered::default();
     for outcome in queue.enqueue_many(messages).await? {
         match outcome?.refused_by() {
@@ -190,7 +210,10 @@ async fn watch(
     let mut killed = false;
     while seen.handled.len() < files.len() {
         let told = tokio::time::timeout(PATIENCE, news.recv()).await;
-        match told.map_err(|_| "no file was handled for a minute")?.ok_or("all workers have gone")? {
+        match told
+            .map_err(|_| "no file was handled for a minute")?
+            .ok_or("all workers have gone")?
+        {
             News::Began { worker: 0 } => {
                 seen.held += 1;
                 if !killed {
@@ -200,7 +223,12 @@ async fn watch(
                 }
             }
             News::Began { .. } => {}
-            News::Handled { path, attempt, lines, bytes } => {
+            News::Handled {
+                path,
+                attempt,
+                lines,
+                bytes,
+            } => {
                 if seen.handled.insert(path, attempt).is_none() {
                     seen.lines += lines;
                     seen.bytes += bytes;
@@ -238,23 +266,52 @@ fn report(
     let redelivered = info.total_delivered.saturating_sub(files.len() as u64);
     let mut by_status: Vec<_> = refused.refused.iter().collect();
     by_status.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-    let by_status: Vec<_> =
-        by_status.into_iter().map(|(status, count)| format!("{count} {status}")).collect();
+    let by_status: Vec<_> = by_status
+        .into_iter()
+        .map(|(status, count)| format!("{count} {status}"))
+        .collect();
     let rate = files.len() as f64 / elapsed.as_secs_f64();
     println!();
-    println!("  files               {:>9}   ({} lines, {} bytes)", files.len(), seen.lines, seen.bytes);
+    println!(
+        "  files               {:>9}   ({} lines, {} bytes)",
+        files.len(),
+        seen.lines,
+        seen.bytes
+    );
     println!("  deliveries          {:>9}", info.total_delivered);
-    println!("  redeliveries        {redelivered:>9}   (held by the killed worker: {})", seen.held);
-    println!("  refused duplicates  {:>9}   ({})", refused.refusals(), by_status.join(", "));
-    println!("  rate                {rate:>9.0}   files/s, over {:.1} s", elapsed.as_secs_f64());
+    println!(
+        "  redeliveries        {redelivered:>9}   (held by the killed worker: {})",
+        seen.held
+    );
+    println!(
+        "  refused duplicates  {:>9}   ({})",
+        refused.refusals(),
+        by_status.join(", ")
+    );
+    println!(
+        "  rate                {rate:>9.0}   files/s, over {:.1} s",
+        elapsed.as_secs_f64()
+    );
     println!();
-    let missing = files.iter().filter(|path| !seen.handled.contains_key(*path)).count();
+    let missing = files
+        .iter()
+        .filter(|path| !seen.handled.contains_key(*path))
+        .count();
     let checks = [
         (missing == 0, format!("{missing} files were not handled")),
-        (info.total_done == files.len() as u64, format!("{} messages were finished", info.total_done)),
+        (
+            info.total_done == files.len() as u64,
+            format!("{} messages were finished", info.total_done),
+        ),
         (info.dead == 0, format!("{} messages are dead", info.dead)),
-        (seen.held > 0, "the killed worker held no message".to_owned()),
-        (redelivered >= seen.held as u64, "what the killed worker held did not come back".to_owned()),
+        (
+            seen.held > 0,
+            "the killed worker held no message".to_owned(),
+        ),
+        (
+            redelivered >= seen.held as u64,
+            "what the killed worker held did not come back".to_owned(),
+        ),
     ];
     for (holds, problem) in checks {
         if !holds {

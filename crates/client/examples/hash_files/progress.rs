@@ -17,7 +17,12 @@ const EVERY: Duration = Duration::from_millis(50);
 
 impl Bar {
     pub fn new(total: usize) -> Self {
-        Self { total, done: 0, terminal: stdout().is_terminal(), shown: None }
+        Self {
+            total,
+            done: 0,
+            terminal: stdout().is_terminal(),
+            shown: None,
+        }
     }
 
     pub fn show(&mut self, done: usize) {

@@ -24,14 +24,24 @@ pub struct Server {
 }
 
 /// Lines of the shipped configuration that are about where the server is and runs.
-const REPLACED: [&str; 8] =
-    ["bind", "port", "dir", "loadmodule", "daemonize", "pidfile", "logfile", "unixsocket"];
+const REPLACED: [&str; 8] = [
+    "bind",
+    "port",
+    "dir",
+    "loadmodule",
+    "daemonize",
+    "pidfile",
+    "logfile",
+    "unixsocket",
+];
 
 const STARTUP: Duration = Duration::from_secs(20);
 
 impl Server {
     pub async fn start(bin: &Path, module: &Path, conf: &Path) -> Result<Self, Failure> {
-        let module = module.canonicalize().map_err(|e| format!("{}: {e}", module.display()))?;
+        let module = module
+            .canonicalize()
+            .map_err(|e| format!("{}: {e}", module.display()))?;
         let shipped =
             std::fs::read_to_string(conf).map_err(|e| format!("{}: {e}", conf.display()))?;
         let dir = std::env::temp_dir().join(format!("redis-mq-demo-{}", std::process::id()));
@@ -40,7 +50,10 @@ impl Server {
         let mut failure = Failure::from("the server was not started");
         for _ in 0..5 {
             let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-            std::fs::write(dir.join("server.conf"), adapt(&shipped, &module, &dir, port))?;
+            std::fs::write(
+                dir.join("server.conf"),
+                adapt(&shipped, &module, &dir, port),
+            )?;
             match Self::try_start(bin, &dir, port).await {
                 Ok(server) => return Ok(server),
                 Err(error) => failure = error,
@@ -60,7 +73,11 @@ impl Server {
             .kill_on_drop(true)
             .spawn()
             .map_err(|e| format!("{}: {e}", bin.display()))?;
-        let mut server = Self { child, port, dir: dir.to_path_buf() };
+        let mut server = Self {
+            child,
+            port,
+            dir: dir.to_path_buf(),
+        };
         let deadline = Instant::now() + STARTUP;
         while server.ask(redis::cmd("PING")).await.is_err() {
             if let Some(status) = server.child.try_wait()? {
@@ -99,7 +116,12 @@ impl Server {
         loop {
             let mut info = redis::cmd("INFO");
             info.arg("clients");
-            if self.ask(info).await?.lines().any(|line| line.trim() == wanted) {
+            if self
+                .ask(info)
+                .await?
+                .lines()
+                .any(|line| line.trim() == wanted)
+            {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -114,9 +136,9 @@ impl Server {
         shutdown.arg("NOSAVE");
         // The answer to this is the end of the connection.
         let _ = self.ask(shutdown).await;
-        tokio::time::timeout(STARTUP, self.child.wait()).await.map_err(|_| {
-            Failure::from("the server did not end")
-        })??;
+        tokio::time::timeout(STARTUP, self.child.wait())
+            .await
+            .map_err(|_| Failure::from("the server did not end"))??;
         Ok(())
     }
 }

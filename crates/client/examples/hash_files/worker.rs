@@ -37,8 +37,15 @@ pub struct Job {
 
 /// What a worker process tells, one line each.
 pub enum News {
-    Began { worker: usize },
-    Handled { path: Vec<u8>, attempt: u32, lines: u64, bytes: u64 },
+    Began {
+        worker: usize,
+    },
+    Handled {
+        path: Vec<u8>,
+        attempt: u32,
+        lines: u64,
+        bytes: u64,
+    },
 }
 
 /// The worker process: works until its standard input ends.
@@ -48,7 +55,9 @@ pub async fn work(mut arguments: impl Iterator<Item = String>) -> Result<(), Fai
     let worker = Worker::builder(redis::Client::open(url)?, QUEUE)
         .handlers(4)
         .lock(LOCK)
-        .build(blocking(move |message: Message<Job>| handle(&message, &dir, stalls)))?;
+        .build(blocking(move |message: Message<Job>| {
+            handle(&message, &dir, stalls)
+        }))?;
     // The starter keeps it open, and when it dies it is closed.
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
     let left = worker.stop(Duration::from_secs(10)).await;
@@ -110,7 +119,11 @@ impl WorkerProcess {
                 }
             }
         });
-        Ok(Self { child, stdin, reader })
+        Ok(Self {
+            child,
+            stdin,
+            reader,
+        })
     }
 
     /// SIGKILL.

@@ -2,8 +2,8 @@
 
 use futures_util::future::BoxFuture;
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
-    RedisError, RedisResult, Value,
+    Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, RedisResult,
+    Value,
 };
 
 use super::{open, Connect, ConnectOptions, Connection};
@@ -27,17 +27,25 @@ impl ClusterNodes {
         I: IntoIterator,
         I::Item: IntoConnectionInfo,
     {
-        let nodes: Vec<_> =
-            nodes.into_iter().map(|node| node.into_connection_info()).collect::<Result<_, _>>()?;
+        let nodes: Vec<_> = nodes
+            .into_iter()
+            .map(|node| node.into_connection_info())
+            .collect::<Result<_, _>>()?;
         if nodes.is_empty() {
-            return Err(RedisError::from((ErrorKind::InvalidClientConfig, "no cluster node given")));
+            return Err(RedisError::from((
+                ErrorKind::InvalidClientConfig,
+                "no cluster node given",
+            )));
         }
         Ok(Self(nodes))
     }
 }
 
 impl Connect for ClusterNodes {
-    fn connect<'a>(&'a self, options: &'a ConnectOptions) -> BoxFuture<'a, RedisResult<Connection>> {
+    fn connect<'a>(
+        &'a self,
+        options: &'a ConnectOptions,
+    ) -> BoxFuture<'a, RedisResult<Connection>> {
         Box::pin(async move {
             let mut failure = None;
             // Another node each time, so that one that answers but is wrong cannot hold us up.
@@ -58,13 +66,19 @@ impl Connect for ClusterNodes {
 /// Asks `node` for the owner of the queue's slot and connects to it.
 async fn through(node: &ConnectionInfo, options: &ConnectOptions) -> RedisResult<Connection> {
     let mut asked = AnyConnection(open(&Client::open(node.clone())?, options).await?);
-    let slot = asked.query(redis::cmd("CLUSTER").arg("KEYSLOT").arg(&options.queue[..])).await?;
+    let slot = asked
+        .query(redis::cmd("CLUSTER").arg("KEYSLOT").arg(&options.queue[..]))
+        .await?;
     let slot = reply::int(&slot).ok_or_else(no_owner)?;
     let slots = asked.query(redis::cmd("CLUSTER").arg("SLOTS")).await?;
     let (host, port) = owner(&slots, slot).ok_or_else(no_owner)?;
     let (own_host, own_port) = address(node.addr()).ok_or_else(no_owner)?;
     // A node that does not know its own name gives an empty one, which means the one just used.
-    let host = if host.is_empty() { own_host.to_owned() } else { host };
+    let host = if host.is_empty() {
+        own_host.to_owned()
+    } else {
+        host
+    };
     if (host.as_str(), port) == (own_host, own_port) {
         return Ok(asked.0);
     }
@@ -82,7 +96,11 @@ fn owner(slots: &Value, slot: i64) -> Option<(String, u16)> {
     let master = range.get(2)?.as_sequence()?;
     let host = master.first().and_then(reply::text).unwrap_or_default();
     // "?" is how a server says that it does not know a name.
-    let host = if host == "?" { String::new() } else { host.into_owned() };
+    let host = if host == "?" {
+        String::new()
+    } else {
+        host.into_owned()
+    };
     Some((host, u16::try_from(reply::int(master.get(1)?)?).ok()?))
 }
 
@@ -97,7 +115,11 @@ fn address(addr: &ConnectionAddr) -> Option<(&str, u16)> {
 
 fn with_address(like: &ConnectionAddr, host: String, port: u16) -> ConnectionAddr {
     match like {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+        ConnectionAddr::TcpTls {
+            insecure,
+            tls_params,
+            ..
+        } => ConnectionAddr::TcpTls {
             host,
             port,
             insecure: *insecure,
@@ -108,7 +130,10 @@ fn with_address(like: &ConnectionAddr, host: String, port: u16) -> ConnectionAdd
 }
 
 fn no_owner() -> RedisError {
-    RedisError::from((ErrorKind::ClusterConnectionNotFound, "no node owns the queue's slot"))
+    RedisError::from((
+        ErrorKind::ClusterConnectionNotFound,
+        "no node owns the queue's slot",
+    ))
 }
 
 #[cfg(test)]
@@ -116,7 +141,11 @@ mod tests {
     use super::*;
 
     fn range(from: i64, to: i64, host: Value, port: i64) -> Value {
-        let node = Value::Array(vec![host, Value::Int(port), Value::SimpleString("id".into())]);
+        let node = Value::Array(vec![
+            host,
+            Value::Int(port),
+            Value::SimpleString("id".into()),
+        ]);
         Value::Array(vec![Value::Int(from), Value::Int(to), node])
     }
 
@@ -143,7 +172,12 @@ mod tests {
             tls_params: None,
         };
         match with_address(&tls, "b".into(), 2) {
-            ConnectionAddr::TcpTls { host, port, insecure, .. } => {
+            ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure,
+                ..
+            } => {
                 assert_eq!((host.as_str(), port, insecure), ("b", 2, true));
             }
             other => panic!("{other:?}"),

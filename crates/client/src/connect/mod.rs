@@ -22,7 +22,8 @@ pub use cluster::ClusterNodes;
 /// inside a tokio mutex (feature `sentinel`), and for [`from_fn`].
 pub trait Connect: Send + Sync + 'static {
     /// Opens one new connection for the use of this worker alone.
-    fn connect<'a>(&'a self, options: &'a ConnectOptions) -> BoxFuture<'a, RedisResult<Connection>>;
+    fn connect<'a>(&'a self, options: &'a ConnectOptions)
+        -> BoxFuture<'a, RedisResult<Connection>>;
 }
 
 /// A connection for one worker's use.
@@ -51,7 +52,10 @@ impl ConnectOptions {
 }
 
 impl Connect for Client {
-    fn connect<'a>(&'a self, options: &'a ConnectOptions) -> BoxFuture<'a, RedisResult<Connection>> {
+    fn connect<'a>(
+        &'a self,
+        options: &'a ConnectOptions,
+    ) -> BoxFuture<'a, RedisResult<Connection>> {
         Box::pin(open(self, options))
     }
 }
@@ -61,7 +65,9 @@ async fn open(client: &Client, options: &ConnectOptions) -> RedisResult<Connecti
     let info = client.get_connection_info().clone();
     let settings = info.tcp_settings().clone().set_nodelay(true);
     let client = Client::open(info.set_tcp_settings(settings))?;
-    let connection = client.get_multiplexed_async_connection_with_config(&options.config()).await?;
+    let connection = client
+        .get_multiplexed_async_connection_with_config(&options.config())
+        .await?;
     Ok(Box::new(connection))
 }
 
@@ -94,7 +100,10 @@ where
     F: Fn() -> Fut + Send + Sync + 'static,
     Fut: Future<Output = RedisResult<Client>> + Send,
 {
-    fn connect<'a>(&'a self, options: &'a ConnectOptions) -> BoxFuture<'a, RedisResult<Connection>> {
+    fn connect<'a>(
+        &'a self,
+        options: &'a ConnectOptions,
+    ) -> BoxFuture<'a, RedisResult<Connection>> {
         Box::pin(async move { open(&(self.0)().await?, options).await })
     }
 }

@@ -82,7 +82,10 @@ impl Answering {
     }
 
     fn collect(&mut self) {
-        let post = self.core.desk.collect(BATCH.saturating_sub(self.letters.len()));
+        let post = self
+            .core
+            .desk
+            .collect(BATCH.saturating_sub(self.letters.len()));
         self.letters.extend(post.letters);
         self.extensions.extend(post.extensions);
     }
@@ -120,13 +123,20 @@ impl Answering {
         let queue = &self.core.spec.queue.key[..];
         let mut batch = pipeline(self.extensions.len() + self.letters.len() + 2);
         for delivery in &self.extensions {
-            let command = batch.cmd("MQ.EXTEND").arg(queue).arg(delivery.id.as_bytes());
+            let command = batch
+                .cmd("MQ.EXTEND")
+                .arg(queue)
+                .arg(delivery.id.as_bytes());
             command.arg(delivery.token).arg(millis(delivery.lock));
         }
         for Letter { delivery, answer } in &self.letters {
             let id = delivery.id.as_bytes();
             let mut command = redis::Cmd::with_capacity(7, queue.len() + id.len() + 40);
-            command.arg("MQ.DONE").arg(queue).arg(id).arg(delivery.token);
+            command
+                .arg("MQ.DONE")
+                .arg(queue)
+                .arg(id)
+                .arg(delivery.token);
             answer.write(&mut command);
             batch.add_command(command);
         }
@@ -137,7 +147,9 @@ impl Answering {
         let blocked = if stopping { self.core.blocked() } else { None };
         // A client's number means something on its own server only.
         let same = |there: &super::core::Identity| {
-            self.link.identity().is_some_and(|here| here.server == there.server)
+            self.link
+                .identity()
+                .is_some_and(|here| here.server == there.server)
         };
         if let Some(identity) = blocked.filter(same) {
             batch.cmd("CLIENT").arg("UNBLOCK").arg(identity.client);
@@ -200,13 +212,20 @@ impl Answering {
         let Answered::Became(became) = answered else {
             tracing::debug!(queue = %spec.queue.shown, %id, attempt, ?answered, "answer refused");
             spec.meter.add(Count::AnswersRefused, 1);
-            return spec.events.send(|| Event::AnswerRefused { id: id.clone(), attempt });
+            return spec.events.send(|| Event::AnswerRefused {
+                id: id.clone(),
+                attempt,
+            });
         };
         let id = || id.clone();
         match letter.answer {
             Answer::Success(_) => {
                 spec.meter.add(Count::Finished, 1);
-                spec.events.send(|| Event::Finished { id: id(), attempt, became });
+                spec.events.send(|| Event::Finished {
+                    id: id(),
+                    attempt,
+                    became,
+                });
             }
             Answer::Release => {
                 spec.meter.add(Count::Released, 1);
@@ -228,7 +247,10 @@ impl Answering {
         let (id, attempt) = (&letter.delivery.id, letter.delivery.attempt);
         tracing::error!(queue = %spec.queue.shown, %id, attempt, %error, "answer refused");
         spec.meter.add(Count::AnswersRefused, 1);
-        spec.events.send(|| Event::AnswerRefused { id: id.clone(), attempt });
+        spec.events.send(|| Event::AnswerRefused {
+            id: id.clone(),
+            attempt,
+        });
     }
 }
 
@@ -238,7 +260,9 @@ impl Answering {
 fn is_final(error: &RedisError) -> bool {
     match error.code() {
         Some("WRONGTYPE") => true,
-        Some("ERR") => !error.detail().is_some_and(|detail| detail.contains("unknown command")),
+        Some("ERR") => !error
+            .detail()
+            .is_some_and(|detail| detail.contains("unknown command")),
         _ => false,
     }
 }

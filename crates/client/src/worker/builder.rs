@@ -42,7 +42,12 @@ impl WorkerBuilder {
 impl<C> WorkerBuilder<C> {
     /// How payloads are read; [`MessagePack`] by default.
     pub fn codec<D>(self, codec: D) -> WorkerBuilder<D> {
-        WorkerBuilder { source: self.source, queue: self.queue, codec, settings: self.settings }
+        WorkerBuilder {
+            source: self.source,
+            queue: self.queue,
+            codec,
+            settings: self.settings,
+        }
     }
 
     /// How many messages are handled at the same time; 16 by default. With 0 the worker is built
@@ -176,7 +181,10 @@ impl<C> WorkerBuilder<C> {
     /// Logs a warning when more than `above` messages wait, at most once in a while. The queue is
     /// looked at every 10 seconds, or as [`sample_queue`](Self::sample_queue) says.
     pub fn size_warning(mut self, above: u64, at_most_every: Duration) -> Self {
-        self.settings.size_warning = Some(SizeWarning { above, at_most_every });
+        self.settings.size_warning = Some(SizeWarning {
+            above,
+            at_most_every,
+        });
         self
     }
 
@@ -192,7 +200,10 @@ impl<C> WorkerBuilder<C> {
         self.settings.check()?;
         if self.queue.is_empty() {
             let problem = "a queue needs a name";
-            return Err(BuildError::InvalidOption { option: "queue", problem });
+            return Err(BuildError::InvalidOption {
+                option: "queue",
+                problem,
+            });
         }
         let queue = QueueName::new(self.queue);
         let start = self.settings.start;

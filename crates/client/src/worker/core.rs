@@ -121,7 +121,10 @@ impl Core {
     }
 
     pub(crate) fn blocked(&self) -> Option<Identity> {
-        self.blocked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.blocked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub(crate) fn set_sample(&self, info: QueueInfo) {
@@ -129,7 +132,10 @@ impl Core {
     }
 
     pub(crate) fn sample(&self) -> Option<Arc<QueueInfo>> {
-        self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.sample
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Tells the handler, the log, the listeners and the counters that a lock is lost.

@@ -103,7 +103,9 @@ impl Delivery {
     /// A lock that was only feared lost is known to be.
     pub(crate) fn confirm_loss(&self, how: LostLock) {
         let feared = code(LostLock::Unconfirmed);
-        let _ = self.lost.compare_exchange(feared, code(how), Ordering::AcqRel, Ordering::Acquire);
+        let _ = self
+            .lost
+            .compare_exchange(feared, code(how), Ordering::AcqRel, Ordering::Acquire);
     }
 
     pub(crate) fn how_lost(&self) -> Option<LostLock> {
@@ -175,7 +177,11 @@ pub(crate) mod tests {
         assert_eq!(held.deadline(), start + S(40));
         assert_eq!(held.extend_at(), start + S(20));
         held.extended(start + S(5));
-        assert_eq!(held.deadline(), start + S(40), "an older confirmation takes nothing back");
+        assert_eq!(
+            held.deadline(),
+            start + S(40),
+            "an older confirmation takes nothing back"
+        );
     }
 
     #[tokio::test(start_paused = true)]

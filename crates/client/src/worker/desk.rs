@@ -157,7 +157,11 @@ impl Desk {
                             self.wake_slot(&mut state);
                             drop(state);
                             let desk = Arc::clone(self);
-                            return Some(Begun { desk, delivery, key: Some(key) });
+                            return Some(Begun {
+                                desk,
+                                delivery,
+                                key: Some(key),
+                            });
                         }
                         // Perhaps still ours: nothing has happened to it, and nothing will here.
                         Some(LostLock::Unconfirmed) => {
@@ -179,7 +183,9 @@ impl Desk {
     /// The handler of `key` has ended, with an answer or without.
     fn end(&self, key: usize, answer: Option<Answer>) {
         let mut state = self.state();
-        let Some(delivery) = state.running.try_remove(key) else { return };
+        let Some(delivery) = state.running.try_remove(key) else {
+            return;
+        };
         delivery.ended.store(true, Ordering::Release);
         let report = match (delivery.how_lost(), &answer) {
             (None, _) | (Some(LostLock::Unconfirmed), Some(Answer::Success(_))) => answer,
@@ -231,7 +237,10 @@ impl Desk {
         let rest = state.post.letters.split_off(count);
         let letters = std::mem::replace(&mut state.post.letters, rest);
         state.sending += letters.len();
-        Post { extensions: std::mem::take(&mut state.post.extensions), letters }
+        Post {
+            extensions: std::mem::take(&mut state.post.extensions),
+            letters,
+        }
     }
 
     /// So many answers of those collected are known to have arrived, or are given up.
@@ -260,10 +269,19 @@ impl Desk {
     /// lock has ended, and when to look again (`None`: when there is something).
     pub(crate) fn look(&self, now: Instant) -> (Vec<Arc<Delivery>>, Option<Instant>) {
         let mut state = self.state();
-        let State { ready, running, post, beat_at, .. } = &mut *state;
+        let State {
+            ready,
+            running,
+            post,
+            beat_at,
+            ..
+        } = &mut *state;
         let (mut ended, mut next) = (Vec::new(), None);
         let before = post.extensions.len();
-        for delivery in ready.iter().chain(running.iter().map(|(_, delivery)| delivery)) {
+        for delivery in ready
+            .iter()
+            .chain(running.iter().map(|(_, delivery)| delivery))
+        {
             if delivery.is_lost() {
                 continue;
             }

@@ -16,7 +16,9 @@ use super::{
 
 /// Starts the thread. The receiver hears of its end.
 pub(crate) fn start(core: Arc<Core>, delay: Duration) -> io::Result<oneshot::Receiver<()>> {
-    let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let (ended, hear) = oneshot::channel();
     let name = format!("mq {}", core.spec.queue.shown.replace('\0', "?"));
     thread::Builder::new().name(name).spawn(move || {

@@ -86,7 +86,9 @@ impl Link {
             }
         }
         let open = self.open.as_mut();
-        &mut open.expect("the loop ends with an open connection").connection
+        &mut open
+            .expect("the loop ends with an open connection")
+            .connection
     }
 
     /// Whether a command of ours has been answered over this very connection.
@@ -112,12 +114,18 @@ impl Link {
                 tracing::info!(%queue, connection = side, outage_ms, "connected again");
             }
         }
-        self.spec.events.send(|| Event::Connected { side: self.side });
+        self.spec
+            .events
+            .send(|| Event::Connected { side: self.side });
     }
 
     /// The connection, or the attempt to open one, has failed: the next one is a new one.
     pub(crate) fn failed(&mut self, error: &RedisError) {
-        let lasted = self.open.take().filter(|open| open.proved).map(|open| open.since.elapsed());
+        let lasted = self
+            .open
+            .take()
+            .filter(|open| open.proved)
+            .map(|open| open.since.elapsed());
         if lasted.is_some_and(|lasted| lasted >= GOOD_AFTER) {
             self.backoff.reset();
         }
@@ -132,10 +140,16 @@ impl Link {
             }
             State::New | State::Up => {
                 tracing::warn!(%queue, connection = side, %error, "connection failed, retrying");
-                self.state = State::Down { since: Instant::now(), seen: vec![kind] };
+                self.state = State::Down {
+                    since: Instant::now(),
+                    seen: vec![kind],
+                };
                 self.spec.meter.add(Count::Outages, 1);
                 let error = error.to_string();
-                self.spec.events.send(|| Event::Reconnecting { side: self.side, error });
+                self.spec.events.send(|| Event::Reconnecting {
+                    side: self.side,
+                    error,
+                });
             }
         }
     }
@@ -149,23 +163,40 @@ async fn connect(spec: &Spec, options: &ConnectOptions, side: Side) -> RedisResu
     let mut connection = AnyConnection(connection);
     let identity = timeout(limit, introduce(&mut connection, side));
     let identity = identity.await.map_err(|_| timed_out())??;
-    Ok(Open { connection, identity, since: Instant::now(), proved: false })
+    Ok(Open {
+        connection,
+        identity,
+        since: Instant::now(),
+        proved: false,
+    })
 }
 
 /// Names the connection for whoever looks at `CLIENT LIST`, and asks who it is. A server or an ACL
 /// that refuses any of this does not matter.
 async fn introduce(connection: &mut AnyConnection, side: Side) -> RedisResult<Option<Identity>> {
     let mut questions = pipeline(3);
-    questions.cmd("CLIENT").arg("SETNAME").arg(format!("redis-mq:{}", side.as_str()));
+    questions
+        .cmd("CLIENT")
+        .arg("SETNAME")
+        .arg(format!("redis-mq:{}", side.as_str()));
     questions.cmd("CLIENT").arg("ID");
     questions.cmd("INFO").arg("server");
-    let mut replies = connection.query_all(&questions).await?.into_iter().skip(1).flatten();
-    let (Some(client), Some(info)) = (replies.next(), replies.next()) else { return Ok(None) };
+    let mut replies = connection
+        .query_all(&questions)
+        .await?
+        .into_iter()
+        .skip(1)
+        .flatten();
+    let (Some(client), Some(info)) = (replies.next(), replies.next()) else {
+        return Ok(None);
+    };
     let server = reply::text(&info).and_then(|info| {
         let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"))?;
         Some(run_id.trim().to_owned())
     });
-    Ok(reply::int(&client).zip(server).map(|(client, server)| Identity { server, client }))
+    Ok(reply::int(&client)
+        .zip(server)
+        .map(|(client, server)| Identity { server, client }))
 }
 
 /// The kind of a failure: two of the same kind are the same news.
@@ -184,5 +215,8 @@ fn timed_out() -> RedisError {
 
 /// A reply that the contract does not know, as an error of the connection it came over.
 pub(crate) fn unexpected_reply() -> RedisError {
-    RedisError::from((ErrorKind::UnexpectedReturnType, "unexpected reply to a queue command"))
+    RedisError::from((
+        ErrorKind::UnexpectedReturnType,
+        "unexpected reply to a queue command",
+    ))
 }

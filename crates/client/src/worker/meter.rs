@@ -116,6 +116,13 @@ mod tests {
         meter.add(Count::Outages, 1);
         meter.add(Count::Outages, 1);
         meter.add(Count::Dead, 0);
-        assert_eq!(meter.stats(), WorkerStats { taken: 3, outages: 2, ..Default::default() });
+        assert_eq!(
+            meter.stats(),
+            WorkerStats {
+                taken: 3,
+                outages: 2,
+                ..Default::default()
+            }
+        );
     }
 }

@@ -102,7 +102,12 @@ impl Worker {
             let runner = Arc::clone(&self.spec.runner);
             slots.spawn_on(runner.slot(Arc::clone(&core), Arc::clone(&open)), &handle);
         }
-        *run = Some(Run { core, slots, engine, handle });
+        *run = Some(Run {
+            core,
+            slots,
+            engine,
+            handle,
+        });
         tracing::info!(queue = %self.spec.queue.shown, "worker started");
         Ok(true)
     }
@@ -116,7 +121,9 @@ impl Worker {
     /// goes on even if this future is dropped. A worker that does not run has nothing left.
     pub async fn stop(&self, grace: Duration) -> StopReport {
         let stopping = Arc::clone(&self.stopping).lock_owned().await;
-        let Some(run) = self.run().take() else { return StopReport::default() };
+        let Some(run) = self.run().take() else {
+            return StopReport::default();
+        };
         run.begin_to_stop();
         let handle = run.handle.clone();
         let finish = async move {
@@ -135,6 +142,9 @@ impl Worker {
 
     /// Everything that happens from now on. A listener that falls 4096 events behind misses some,
     /// which its next `recv` says.
+    ///
+    /// What is taken and what was answered come over two connections: a message's next delivery
+    /// may be told before the answer that led to it.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.spec.events.subscribe()
     }
@@ -158,7 +168,9 @@ impl Worker {
             let batch = settings.handlers.min(settings.max_batch);
             batch as f64 / settings.pause.as_secs_f64()
         });
-        let limited = settings.rate.map(|(most, period)| most as f64 / period.as_secs_f64());
+        let limited = settings
+            .rate
+            .map(|(most, period)| most as f64 / period.as_secs_f64());
         match (throttled, limited) {
             (Some(throttled), Some(limited)) => Some(throttled.min(limited)),
             (throttled, limited) => throttled.or(limited),
@@ -188,7 +200,9 @@ impl Drop for Worker {
             let grace = self.spec.settings.stop_timeout;
             // On a runtime that has ended this does nothing, and nothing is left to do: its slots
             // are gone, and the last one has ended the run.
-            run.handle.clone().spawn(async move { drop(run.finish(grace).await) });
+            run.handle
+                .clone()
+                .spawn(async move { drop(run.finish(grace).await) });
         }
     }
 }

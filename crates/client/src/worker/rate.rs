@@ -16,7 +16,12 @@ pub(crate) struct RateLimit {
 
 impl RateLimit {
     pub(crate) fn new(most: usize, period: Duration) -> Self {
-        Self { most, period, taken: VecDeque::new(), sum: 0 }
+        Self {
+            most,
+            period,
+            taken: VecDeque::new(),
+            sum: 0,
+        }
     }
 
     /// How many may be taken now, or else when to ask again.
@@ -62,11 +67,18 @@ mod tests {
             }
         }
         for (at, _) in &taken {
-            let window = taken.iter().filter(|(other, _)| other >= at && *other < *at + period);
+            let window = taken
+                .iter()
+                .filter(|(other, _)| other >= at && *other < *at + period);
             assert!(window.map(|(_, count)| count).sum::<usize>() <= 10);
         }
         let total: usize = taken.iter().map(|(_, count)| count).sum();
-        assert_eq!(total, 100, "and the limit is used up, until {:?}", now - start);
+        assert_eq!(
+            total,
+            100,
+            "and the limit is used up, until {:?}",
+            now - start
+        );
     }
 
     #[test]

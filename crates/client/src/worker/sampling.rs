@@ -25,7 +25,9 @@ impl Sampler {
     pub(crate) fn new(settings: &Settings) -> Self {
         let warning = settings.size_warning;
         let for_warning = warning.map(|warning| {
-            warning.at_most_every.clamp(Duration::from_millis(100), BY_DEFAULT)
+            warning
+                .at_most_every
+                .clamp(Duration::from_millis(100), BY_DEFAULT)
         });
         Self {
             every: settings.sample_every.or(for_warning),
@@ -63,8 +65,13 @@ impl Sampler {
 
     /// The limit that this size is above of, if that is worth a warning now.
     fn warns(&mut self, size: u64, now: Instant) -> Option<u64> {
-        let SizeWarning { above, at_most_every } = self.warning?;
-        let quiet = self.warned.is_some_and(|warned| now < warned + at_most_every);
+        let SizeWarning {
+            above,
+            at_most_every,
+        } = self.warning?;
+        let quiet = self
+            .warned
+            .is_some_and(|warned| now < warned + at_most_every);
         if size <= above || quiet {
             return None;
         }
@@ -80,7 +87,10 @@ mod tests {
     #[test]
     fn a_long_queue_is_warned_of_once_in_a_while() {
         let settings = Settings {
-            size_warning: Some(SizeWarning { above: 10, at_most_every: Duration::from_secs(60) }),
+            size_warning: Some(SizeWarning {
+                above: 10,
+                at_most_every: Duration::from_secs(60),
+            }),
             ..Settings::default()
         };
         let mut sampler = Sampler::new(&settings);
@@ -88,6 +98,9 @@ mod tests {
         assert_eq!(sampler.warns(10, start), None);
         assert_eq!(sampler.warns(11, start), Some(10));
         assert_eq!(sampler.warns(500, start + Duration::from_secs(59)), None);
-        assert_eq!(sampler.warns(500, start + Duration::from_secs(60)), Some(10));
+        assert_eq!(
+            sampler.warns(500, start + Duration::from_secs(60)),
+            Some(10)
+        );
     }
 }

@@ -111,11 +111,14 @@ impl Settings {
             }
         };
         let hour = Duration::from_secs(3_600);
-        let within = |value: Duration, least: Duration, most: Duration| {
-            value >= least && value <= most
-        };
+        let within =
+            |value: Duration, least: Duration, most: Duration| value >= least && value <= most;
         let ms = Duration::from_millis;
-        rule(self.handlers <= MOST_HANDLERS, "handlers", "has to be at most 100000")?;
+        rule(
+            self.handlers <= MOST_HANDLERS,
+            "handlers",
+            "has to be at most 100000",
+        )?;
         rule(
             within(self.lock, SHORTEST_LOCK, LONGEST),
             "lock",
@@ -140,7 +143,11 @@ impl Settings {
         )?;
         if let Some((most, period)) = self.rate {
             rule(most > 0, "rate_limit", "has to allow at least one message")?;
-            rule(within(period, ms(1), LONGEST), "rate_limit", "the period has to be 1 ms or more")?;
+            rule(
+                within(period, ms(1), LONGEST),
+                "rate_limit",
+                "the period has to be 1 ms or more",
+            )?;
         }
         rule(
             within(self.response_timeout, ms(10), hour),
@@ -159,7 +166,11 @@ impl Settings {
             "has to be two rising durations of 1 ms to 1 hour",
         )?;
         if let Some(every) = self.sample_every {
-            rule(every >= ms(10), "sample_queue", "has to be at least 10 ms apart")?;
+            rule(
+                every >= ms(10),
+                "sample_queue",
+                "has to be at least 10 ms apart",
+            )?;
         }
         rule(self.pause <= LONGEST, "throttle", "is longer than 10 years")
     }
@@ -198,7 +209,10 @@ mod tests {
     fn bad_values_are_named() {
         const S: fn(u64) -> Duration = Duration::from_secs;
         assert_eq!(refused(|s| s.handlers = 100_001), Some("handlers"));
-        assert_eq!(refused(|s| s.lock = Duration::from_millis(99)), Some("lock"));
+        assert_eq!(
+            refused(|s| s.lock = Duration::from_millis(99)),
+            Some("lock")
+        );
         assert_eq!(refused(|s| s.lock = Duration::MAX), Some("lock"));
         let block = |wait| refused(|s| s.end_of_queue = EndOfQueue::Block(wait));
         assert_eq!(block(Duration::ZERO), Some("end_of_queue"));
@@ -209,12 +223,30 @@ mod tests {
         assert_eq!(shared(vec![]), None);
         assert_eq!(refused(|s| s.max_batch = 0), Some("max_batch"));
         assert_eq!(refused(|s| s.rate = Some((0, S(1)))), Some("rate_limit"));
-        assert_eq!(refused(|s| s.rate = Some((1, Duration::ZERO))), Some("rate_limit"));
-        assert_eq!(refused(|s| s.response_timeout = Duration::ZERO), Some("response_timeout"));
-        assert_eq!(refused(|s| s.connect_timeout = Duration::ZERO), Some("connect_timeout"));
-        assert_eq!(refused(|s| s.reconnect = (S(2), S(1))), Some("reconnect_backoff"));
-        assert_eq!(refused(|s| s.reconnect.0 = Duration::ZERO), Some("reconnect_backoff"));
-        assert_eq!(refused(|s| s.sample_every = Some(Duration::ZERO)), Some("sample_queue"));
+        assert_eq!(
+            refused(|s| s.rate = Some((1, Duration::ZERO))),
+            Some("rate_limit")
+        );
+        assert_eq!(
+            refused(|s| s.response_timeout = Duration::ZERO),
+            Some("response_timeout")
+        );
+        assert_eq!(
+            refused(|s| s.connect_timeout = Duration::ZERO),
+            Some("connect_timeout")
+        );
+        assert_eq!(
+            refused(|s| s.reconnect = (S(2), S(1))),
+            Some("reconnect_backoff")
+        );
+        assert_eq!(
+            refused(|s| s.reconnect.0 = Duration::ZERO),
+            Some("reconnect_backoff")
+        );
+        assert_eq!(
+            refused(|s| s.sample_every = Some(Duration::ZERO)),
+            Some("sample_queue")
+        );
         assert_eq!(refused(|s| s.pause = Duration::MAX), Some("throttle"));
     }
 }

@@ -44,7 +44,11 @@ pub(crate) struct Handling<T, C, H> {
 
 impl<T, C, H> Handling<T, C, H> {
     pub(crate) fn new(codec: C, handler: H) -> Self {
-        Self { handler, codec, value: std::marker::PhantomData }
+        Self {
+            handler,
+            codec,
+            value: std::marker::PhantomData,
+        }
     }
 }
 
@@ -83,7 +87,9 @@ where
     async fn handle(&self, core: &Core, delivery: Arc<Delivery>) -> Answer {
         let settings = &core.spec.settings;
         let attempt = delivery.attempt;
-        let handled = AssertUnwindSafe(self.run(&core.spec.queue, &delivery)).catch_unwind().await;
+        let handled = AssertUnwindSafe(self.run(&core.spec.queue, &delivery))
+            .catch_unwind()
+            .await;
         let cause = match handled.unwrap_or_else(|panic| Err(Cause::Panic(message_of(&*panic)))) {
             Ok(outcome) => return answer(outcome, &settings.retry_policy, attempt, ""),
             Err(cause) => cause,
@@ -110,7 +116,10 @@ where
         queue: &Arc<QueueName>,
         delivery: &Arc<Delivery>,
     ) -> Result<crate::Outcome, Cause> {
-        let value = self.codec.decode(&delivery.payload).map_err(Cause::Undecodable)?;
+        let value = self
+            .codec
+            .decode(&delivery.payload)
+            .map_err(Cause::Undecodable)?;
         let message = Message::new(value, Arc::clone(delivery), Arc::clone(queue));
         self.handler.handle(message).await.map_err(Cause::Error)
     }
@@ -125,7 +134,12 @@ fn judge(cause: &Cause, delivery: &Delivery, settings: &Settings) -> Answer {
         attempt: delivery.attempt,
     };
     let decide = |outcome| {
-        answer(outcome, &settings.retry_policy, delivery.attempt, &cause.to_string())
+        answer(
+            outcome,
+            &settings.retry_policy,
+            delivery.attempt,
+            &cause.to_string(),
+        )
     };
     let judged = AssertUnwindSafe(|| decide((settings.failure_policy)(&failure)));
     std::panic::catch_unwind(judged).unwrap_or_else(|_| {

@@ -70,8 +70,14 @@ impl Run {
         }
         let unanswered = core.desk.collect(usize::MAX).letters;
         let report = StopReport {
-            unfinished: unfinished.iter().map(|delivery| delivery.id.clone()).collect(),
-            unanswered: unanswered.iter().map(|letter| letter.delivery.id.clone()).collect(),
+            unfinished: unfinished
+                .iter()
+                .map(|delivery| delivery.id.clone())
+                .collect(),
+            unanswered: unanswered
+                .iter()
+                .map(|letter| letter.delivery.id.clone())
+                .collect(),
         };
         let queue = &core.spec.queue.shown;
         if report.is_clean() {

@@ -71,7 +71,9 @@ impl Taking {
         };
         Self {
             link: Link::new(Arc::clone(&core.spec), Side::Dequeue, wait),
-            rate: settings.rate.map(|(most, period)| RateLimit::new(most, period)),
+            rate: settings
+                .rate
+                .map(|(most, period)| RateLimit::new(most, period)),
             backlog: false,
             dry: Reconnect::new(SHORTEST_WAIT, wait.max(SHORTEST_WAIT)),
             core,
@@ -81,7 +83,9 @@ impl Taking {
     async fn run(mut self, mut phase: watch::Receiver<Phase>) {
         let mut ended = phase.clone();
         loop {
-            let Some(asked) = draining(&mut phase, self.allowance()).await else { return };
+            let Some(asked) = draining(&mut phase, self.allowance()).await else {
+                return;
+            };
             if draining(&mut phase, self.link.connection()).await.is_none() {
                 return;
             }
@@ -248,7 +252,10 @@ impl Taking {
             if let Some(monitor) = &spec.settings.monitor {
                 monitor(&poll);
             }
-            spec.settings.throttle.as_ref().map_or(Duration::ZERO, |throttle| throttle(&poll))
+            spec.settings
+                .throttle
+                .as_ref()
+                .map_or(Duration::ZERO, |throttle| throttle(&poll))
         }));
         told.unwrap_or_else(|_| {
             tracing::error!(queue = %spec.queue.shown, "the monitor or the throttle panicked");

@@ -1,0 +1,275 @@
+//! Stopping loses nothing, and says what it leaves.
+
+mod common;
+
+use std::{
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc,
+    },
+    time::Instant,
+};
+
+use common::{all_done, eventually, fresh_name, info, queue, quick, shared_server, MS, S};
+use redis_mq_client::{EndOfQueue, EnqueueOptions, Message, MessageId, Outcome, Queue, Status};
+use redis_mq_testkit::{Proxy, Server};
+use tokio::sync::Semaphore;
+
+fn url() -> String {
+    shared_server().url()
+}
+
+async fn enqueue(queue: &Queue<String>, id: &str) {
+    let options = EnqueueOptions::new().id(id);
+    assert!(queue
+        .enqueue_with(&id.to_owned(), options)
+        .await
+        .unwrap()
+        .is_accepted());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_worker_stops_long_before_its_wait_ends() {
+    let wait = S(600);
+    let server = shared_server();
+    let worker = quick(server.url(), &fresh_name())
+        .end_of_queue(EndOfQueue::Block(wait))
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    eventually("it is blocked", async || {
+        server.info("clients", "blocked_clients") != Some("0".into())
+    })
+    .await;
+    let start = Instant::now();
+    assert!(worker.stop(wait).await.is_clean());
+    assert!(start.elapsed() < wait / 4, "{:?}", start.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_waits_for_handlers_and_takes_nothing_new() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "first").await;
+    let go = Arc::new(Semaphore::new(0));
+    let worker = quick(url(), &name)
+        .build({
+            let go = go.clone();
+            move |_: Message<String>| {
+                let go = go.clone();
+                async move { go.acquire().await.unwrap().forget() }
+            }
+        })
+        .unwrap();
+    eventually("it is begun", async || worker.stats().taken == 1).await;
+    let stopping = worker.stop(S(60));
+    tokio::pin!(stopping);
+    // Polled once, it has begun.
+    assert!(futures_util::poll!(stopping.as_mut()).is_pending());
+    assert!(!worker.is_running());
+    enqueue(&texts, "second").await;
+    // Longer than the lock: it is extended while the stop waits.
+    tokio::select! {
+        report = stopping.as_mut() => panic!("{report:?}"),
+        () = tokio::time::sleep(MS(1_500)) => {}
+    }
+    assert_eq!(texts.status("first").await.unwrap(), Some(Status::Locked));
+    eventually("the other is left", async || {
+        texts.status("second").await.unwrap() == Some(Status::Queued)
+    })
+    .await;
+    go.add_permits(1);
+    assert!(stopping.await.is_clean());
+    assert_eq!(texts.status("first").await.unwrap(), None);
+    assert_eq!(texts.get("second").await.unwrap().unwrap().attempts, 0);
+    assert_eq!(info(&texts).await.total_expired_locks, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_beyond_the_deadline_is_cancelled_dropped_and_reported() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a").await;
+    let (told, dropped) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    struct SetOnDrop(Arc<AtomicBool>);
+    impl Drop for SetOnDrop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    let worker = quick(url(), &name)
+        .build({
+            let (told, dropped) = (told.clone(), dropped.clone());
+            move |message: Message<String>| {
+                let (told, dropped) = (told.clone(), SetOnDrop(dropped.clone()));
+                let cancellation = message.cancellation();
+                tokio::spawn(async move {
+                    cancellation.cancelled().await;
+                    told.store(true, Ordering::SeqCst);
+                });
+                async move {
+                    let _dropped = dropped;
+                    std::future::pending::<()>().await;
+                }
+            }
+        })
+        .unwrap();
+    eventually("it is begun", async || worker.stats().taken == 1).await;
+    let report = worker.stop(MS(50)).await;
+    assert_eq!(report.unfinished, [MessageId::from("a")]);
+    assert!(report.unanswered.is_empty() && !report.is_clean());
+    assert!(dropped.load(Ordering::SeqCst));
+    eventually("it is told", async || told.load(Ordering::SeqCst)).await;
+    // Nobody extends its lock any more.
+    eventually("it comes back", async || {
+        texts.status("a").await.unwrap() == Some(Status::Queued)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_not_begun_is_given_back_without_counting_the_attempt() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    for n in 0..500 {
+        enqueue(&texts, &n.to_string()).await;
+    }
+    // One thread for all handlers, which blocks it: most of what was taken is not begun.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    let runtime = runtime.unwrap();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let worker = {
+        let _entered = runtime.enter();
+        let begun = begun.clone();
+        quick(url(), &name)
+            .handlers(100)
+            .build(move |_: Message<String>| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(MS(20));
+                async { Outcome::SuccessFor(S(3_600)) }
+            })
+            .unwrap()
+    };
+    eventually("a batch is taken", async || worker.stats().taken >= 100).await;
+    let report = worker.stop(S(60)).await;
+    assert!(report.is_clean(), "{report:?}");
+    let (begun, stats, info) = (
+        begun.load(Ordering::SeqCst) as u64,
+        worker.stats(),
+        info(&texts).await,
+    );
+    assert_eq!(stats.finished, begun);
+    assert_eq!(stats.taken, begun + stats.released);
+    assert!(stats.released > 0, "{stats:?}");
+    assert_eq!(
+        (info.locked, info.queued, info.done_with_backoff),
+        (0, 500 - begun, begun)
+    );
+    for n in 0..500 {
+        let stored = texts.get(n.to_string()).await.unwrap().unwrap();
+        let expected = u32::from(stored.status == Status::DoneWithBackoff);
+        assert_eq!(stored.attempts, expected, "{stored:?}");
+    }
+    tokio::task::spawn_blocking(move || drop(runtime))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_without_a_server_ends_in_time_and_says_what_is_unknown() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.addr());
+    let name = fresh_name();
+    let texts = queue::<String>(server.url(), &name).await;
+    enqueue(&texts, "a").await;
+    let go = Arc::new(Semaphore::new(0));
+    let worker = quick(proxy.url(), &name)
+        .build({
+            let go = go.clone();
+            move |_: Message<String>| {
+                let go = go.clone();
+                async move { go.acquire().await.unwrap().forget() }
+            }
+        })
+        .unwrap();
+    eventually("it is begun", async || worker.stats().taken == 1).await;
+    proxy.refuse();
+    go.add_permits(1);
+    let report = worker.stop(S(3)).await;
+    assert_eq!(report.unanswered, [MessageId::from("a")]);
+    assert!(report.unfinished.is_empty());
+    assert_eq!(texts.status("a").await.unwrap(), Some(Status::Locked));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_worker_finishes_what_it_has_and_takes_nothing_new() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a").await;
+    let go = Arc::new(Semaphore::new(0));
+    let worker = quick(url(), &name)
+        .build({
+            let go = go.clone();
+            move |_: Message<String>| {
+                let go = go.clone();
+                async move { go.acquire().await.unwrap().forget() }
+            }
+        })
+        .unwrap();
+    eventually("it is begun", async || worker.stats().taken == 1).await;
+    drop(worker);
+    enqueue(&texts, "b").await;
+    go.add_permits(1);
+    eventually("it is finished", async || {
+        texts.status("a").await.unwrap().is_none()
+    })
+    .await;
+    // The wait that was under way may have got it; then it was given back.
+    eventually("the other is left", async || {
+        texts.status("b").await.unwrap() == Some(Status::Queued)
+    })
+    .await;
+    assert_eq!(texts.get("b").await.unwrap().unwrap().attempts, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_runtime_has_ended_holds_nothing() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a").await;
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let worker = {
+        let _entered = runtime.enter();
+        quick(url(), &name)
+            .build(|_: Message<String>| std::future::pending::<()>())
+            .unwrap()
+    };
+    eventually("it is begun", async || worker.stats().taken == 1).await;
+    runtime.shutdown_background();
+    eventually("it comes back", async || {
+        texts.status("a").await.unwrap() == Some(Status::Queued)
+    })
+    .await;
+    // Longer than any wait of this worker: it takes nothing without handlers.
+    tokio::time::sleep(MS(700)).await;
+    assert_eq!(info(&texts).await.total_delivered, 1);
+    assert!(worker.stop(S(1)).await.is_clean());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stops_at_the_same_time_are_one() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let worker = quick(url(), &name)
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    enqueue(&texts, "a").await;
+    all_done(&texts, 1).await;
+    let reports = futures_util::join!(worker.stop(S(9)), worker.stop(S(9)), worker.stop(S(9)));
+    assert!(reports.0.is_clean() && reports.1.is_clean() && reports.2.is_clean());
+}

@@ -1,0 +1,403 @@
+//! What a worker does with what its handler returns.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{
+    all_done, connection, eventually, fresh_name, info, queue, quick, shared_server, MS, S,
+};
+use redis_mq_client::{
+    blocking, policy::Cause, redis, service, EnqueueOptions, Event, Message, Outcome, Queue, Raw,
+    RetryPolicy, Status, Worker,
+};
+use tokio::sync::mpsc;
+
+fn url() -> String {
+    shared_server().url()
+}
+
+fn with_id(id: &str) -> EnqueueOptions {
+    EnqueueOptions::new().id(id)
+}
+
+async fn enqueue(queue: &Queue<String>, id: &str, value: &str) {
+    assert!(queue
+        .enqueue_with(&value.to_owned(), with_id(id))
+        .await
+        .unwrap()
+        .is_accepted());
+}
+
+/// A worker whose handler returns what `decide` says, and the attempts that it has seen.
+fn deciding(
+    name: &str,
+    decide: impl Fn(u32) -> Outcome + Send + Sync + 'static,
+) -> (Worker, mpsc::UnboundedReceiver<u32>) {
+    let (tell, seen) = mpsc::unbounded_channel();
+    let worker = quick(url(), name).build(move |message: Message<String>| {
+        tell.send(message.attempt()).unwrap();
+        let outcome = decide(message.attempt());
+        async move { outcome }
+    });
+    (worker.unwrap(), seen)
+}
+
+async fn becomes(queue: &Queue<String>, id: &str, status: Option<Status>) {
+    eventually(&format!("{id} becomes {status:?}"), async || {
+        queue.status(id).await.unwrap() == status
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_handler_gets_the_message_and_what_is_known_of_it() {
+    for url in [shared_server().url(), shared_server().url_resp3()] {
+        let name = fresh_name();
+        let texts = queue::<String>(&url, &name).await;
+        let options = with_id("a").lock(S(3));
+        assert!(texts
+            .enqueue_with(&"text".into(), options)
+            .await
+            .unwrap()
+            .is_accepted());
+        let (tell, mut seen) = mpsc::unbounded_channel();
+        let worker = quick(&url, &name)
+            .build(move |message: Message<String>| {
+                tell.send(message).unwrap();
+                async {}
+            })
+            .unwrap();
+        let message = seen.recv().await.unwrap();
+        assert_eq!(
+            (message.value.as_str(), message.id().as_str()),
+            ("text", Some("a"))
+        );
+        assert_eq!((message.attempt(), message.lock()), (1, S(3)));
+        assert_eq!(message.queue(), name.as_bytes());
+        assert!(message.age() < S(60), "{:?}", message.age());
+        assert!(!message.is_cancelled());
+        let left = message
+            .lock_deadline()
+            .saturating_duration_since(std::time::Instant::now());
+        assert!(left <= S(3), "{left:?}");
+        all_done(&texts, 1).await;
+        assert!(worker.stop(S(10)).await.is_clean());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_success_with_a_dedupe_window_keeps_the_id_taken() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let (_worker, _seen) = deciding(&name, |_| Outcome::SuccessFor(S(3_600)));
+    enqueue(&texts, "a", "").await;
+    becomes(&texts, "a", Some(Status::DoneWithBackoff)).await;
+    let again = texts.enqueue_with(&"".into(), with_id("a")).await.unwrap();
+    assert_eq!(again.refused_by(), Some(Status::DoneWithBackoff));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_comes_at_once_or_after_its_pause() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let (worker, mut seen) = deciding(&name, |attempt| match attempt {
+        1 | 2 => Outcome::RetryNow,
+        _ => Outcome::RetryAfter(S(3_600)),
+    });
+    enqueue(&texts, "a", "").await;
+    for attempt in 1..=3 {
+        assert_eq!(seen.recv().await, Some(attempt));
+    }
+    becomes(&texts, "a", Some(Status::QueuedWithBackoff)).await;
+    let stored = texts.get("a").await.unwrap().unwrap();
+    let pause = stored
+        .due_at
+        .unwrap()
+        .duration_since(stored.enqueued_at)
+        .unwrap();
+    assert!(pause >= S(3_600) && pause < S(3_700), "{pause:?}");
+    eventually("the retries are counted", async || {
+        worker.stats().retried == 3
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_any_type_are_retried_exponentially() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a", "").await;
+    let worker = quick(url(), &name)
+        .build(|message: Message<String>| async move {
+            message.value.parse::<u32>()?;
+            Ok::<_, std::num::ParseIntError>(())
+        })
+        .unwrap();
+    becomes(&texts, "a", Some(Status::QueuedWithBackoff)).await;
+    // After the first attempt: 1100 to 2200 ms by the server's default.
+    let info = info(&texts).await;
+    assert!(info.next_due.unwrap() <= MS(2_200), "{info:?}");
+    eventually("it is counted", async || worker.stats().failed == 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_makes_a_dead_letter_with_its_reason() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a", "").await;
+    let (_worker, _seen) = deciding(&name, |_| Outcome::error("no such é customer"));
+    becomes(&texts, "a", Some(Status::Dead)).await;
+    let stored = texts.get("a").await.unwrap().unwrap();
+    assert_eq!(
+        stored.reason.as_deref(),
+        Some("no such é customer".as_bytes())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_of_the_worker_decides_until_it_gives_up() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a", "").await;
+    let (tell, mut seen) = mpsc::unbounded_channel();
+    let _worker = quick(url(), &name)
+        .retry_policy(RetryPolicy::schedule([MS(1), MS(30)]))
+        .on_failure(|_| Outcome::RetryByPolicy)
+        .build(move |message: Message<String>| {
+            tell.send(message.attempt()).unwrap();
+            async { Err::<(), _>("down") }
+        })
+        .unwrap();
+    becomes(&texts, "a", Some(Status::Dead)).await;
+    for attempt in 1..=3 {
+        assert_eq!(seen.recv().await, Some(attempt));
+    }
+    let stored = texts.get("a").await.unwrap().unwrap();
+    assert_eq!(
+        stored.reason.as_deref(),
+        Some(&b"gave up after 3 attempts: down"[..])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_is_an_error_of_that_message_only() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    for id in ["good-1", "bad", "worse", "good-2"] {
+        enqueue(&texts, id, id).await;
+    }
+    let worker = quick(url(), &name)
+        .handlers(1)
+        .build(|message: Message<String>| {
+            // Before the future exists, too.
+            assert!(message.value != "worse", "worse than bad");
+            async move { assert!(message.value != "bad", "it is {}", message.value) }
+        })
+        .unwrap();
+    for id in ["good-1", "good-2"] {
+        becomes(&texts, id, None).await;
+    }
+    for (id, reason) in [
+        ("bad", "panic: it is bad"),
+        ("worse", "panic: worse than bad"),
+    ] {
+        becomes(&texts, id, Some(Status::Dead)).await;
+        let stored = texts.get(id).await.unwrap().unwrap();
+        assert_eq!(stored.reason.as_deref(), Some(reason.as_bytes()));
+    }
+    eventually("they are counted", async || worker.stats().panicked == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_payload_that_does_not_decode_is_a_dead_letter_unless_a_policy_says_otherwise() {
+    let raw = |name: &str, conn| Queue::<[u8], Raw>::with_codec(conn, name, Raw);
+    let conn = connection(url()).await;
+    let handle = |_: Message<String>| async { Outcome::error("there was a value") };
+
+    let name = fresh_name();
+    let bytes = raw(&name, conn.clone());
+    assert!(bytes
+        .enqueue_with(&[0xc1, 0xff], with_id("a"))
+        .await
+        .unwrap()
+        .is_accepted());
+    let _worker = quick(url(), &name).build(handle).unwrap();
+    let stored = Queue::<Vec<u8>, Raw>::with_codec(conn.clone(), name, Raw);
+    eventually("it is dead", async || {
+        stored.status("a").await.unwrap() == Some(Status::Dead)
+    })
+    .await;
+    let reason = stored.get("a").await.unwrap().unwrap().reason.unwrap();
+    assert!(
+        reason.starts_with(b"decode error: "),
+        "{:?}",
+        String::from_utf8_lossy(&reason)
+    );
+
+    let name = fresh_name();
+    let bytes = raw(&name, conn);
+    assert!(bytes
+        .enqueue_with(&[0xc1, 0xff], with_id("a"))
+        .await
+        .unwrap()
+        .is_accepted());
+    let policy = |failure: &redis_mq_client::policy::Failure<'_>| match failure.cause {
+        Cause::Undecodable(_) if failure.payload == [0xc1, 0xff] => Outcome::Success,
+        _ => Outcome::error("another"),
+    };
+    let _worker = quick(url(), &name)
+        .on_failure(policy)
+        .build(handle)
+        .unwrap();
+    all_done(&bytes, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_panics_leaves_the_decision_to_the_default() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a", "").await;
+    let _worker = quick(url(), &name)
+        .on_failure(|_| panic!("I cannot decide"))
+        .build(|_: Message<String>| async { Err::<(), _>("down") })
+        .unwrap();
+    becomes(&texts, "a", Some(Status::QueuedWithBackoff)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_out_of_attempts_is_dead_and_said_to_be() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let (worker, _seen) = deciding(&name, |_| Outcome::RetryNow);
+    let mut events = worker.events();
+    let options = with_id("a").attempts(2);
+    assert!(texts
+        .enqueue_with(&"".into(), options)
+        .await
+        .unwrap()
+        .is_accepted());
+    let mut story = Vec::new();
+    while !matches!(story.last(), Some(Event::Dead { .. })) {
+        match events.recv().await.unwrap() {
+            Event::Connected { .. } => {}
+            event => story.push(event),
+        }
+    }
+    // The two connections tell independently: the second delivery may be known before the retry.
+    let story = format!("{story:?}");
+    for (event, attempt) in [("Taken", 1), ("Retried", 1), ("Taken", 2), ("Dead", 2)] {
+        let told = format!("{event} {{ id: MessageId(a), attempt: {attempt} }}");
+        assert_eq!(story.matches(&told).count(), 1, "{told} in {story}");
+    }
+    let stats = worker.stats();
+    assert_eq!((stats.taken, stats.retried, stats.dead), (2, 1, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_requeued_copy_is_handled_after_its_predecessor() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let (tell, mut seen) = mpsc::unbounded_channel();
+    let go = Arc::new(tokio::sync::Semaphore::new(0));
+    let _worker = quick(url(), &name)
+        .build({
+            let go = go.clone();
+            move |message: Message<String>| {
+                let (tell, go) = (tell.clone(), go.clone());
+                async move {
+                    tell.send((message.attempt(), message.into_value()))
+                        .unwrap();
+                    go.acquire().await.unwrap().forget();
+                }
+            }
+        })
+        .unwrap();
+    enqueue(&texts, "a", "old").await;
+    assert_eq!(seen.recv().await, Some((1, "old".into())));
+    let copy = texts
+        .enqueue_with(&"new".into(), with_id("a").requeue())
+        .await
+        .unwrap();
+    assert!(copy.is_accepted());
+    go.add_permits(2);
+    assert_eq!(seen.recv().await, Some((1, "new".into())));
+    all_done(&texts, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocking_handlers_and_tower_services_are_handlers() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    for id in ["fine", "panics"] {
+        enqueue(&texts, id, id).await;
+    }
+    let worker = quick(url(), &name)
+        .build(blocking(|message: Message<String>| {
+            std::thread::sleep(MS(1));
+            assert!(message.value == "fine", "not fine");
+        }))
+        .unwrap();
+    becomes(&texts, "fine", None).await;
+    becomes(&texts, "panics", Some(Status::Dead)).await;
+    assert!(worker.stop(S(10)).await.is_clean());
+
+    let slow = tower::service_fn(|message: Message<String>| async move {
+        if message.value == "slow" {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, std::io::Error>(Outcome::Success)
+    });
+    let limited = tower::ServiceBuilder::new().timeout(MS(30)).service(slow);
+    let _worker = quick(url(), &name)
+        .on_failure(|failure| Outcome::error(failure.cause.to_string()))
+        .build(service(limited))
+        .unwrap();
+    for id in ["quick", "slow"] {
+        enqueue(&texts, id, id).await;
+    }
+    becomes(&texts, "quick", None).await;
+    becomes(&texts, "slow", Some(Status::Dead)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_share_a_queue_and_each_message_goes_to_one_of_them() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let build = |_| {
+        let seen = seen.clone();
+        quick(url(), &name)
+            .handlers(3)
+            .build(move |message: Message<String>| {
+                let seen = seen.clone();
+                async move {
+                    tokio::task::yield_now().await;
+                    seen.lock().unwrap().push(message.value);
+                }
+            })
+    };
+    let workers: Vec<_> = (0..4).map(|n| build(n).unwrap()).collect();
+    let values: Vec<_> = (0..2_000).map(|n| n.to_string()).collect();
+    let messages = values.iter().map(|value| (value, EnqueueOptions::new()));
+    for outcome in texts.enqueue_many(messages).await.unwrap() {
+        assert!(outcome.unwrap().is_accepted());
+    }
+    all_done(&texts, 2_000).await;
+    let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+    seen.sort_by_key(|value| value.parse::<u32>().unwrap());
+    assert_eq!(seen, values);
+    for worker in workers {
+        assert!(worker.stop(Duration::from_secs(10)).await.is_clean());
+    }
+    let mut conn = connection(url()).await;
+    let locked: redis::Value = redis::cmd("MQ.DEQUEUE")
+        .arg(&name)
+        .query_async(&mut conn)
+        .await
+        .unwrap();
+    assert_eq!(locked, redis::Value::Nil);
+}
