@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use redis_mq_core::{Queue, Totals};
+use redis_mq_core::Queue;
 
 use crate::redis::{register_info, Ctx, InfoSource, InfoWriter, LoadError};
 
@@ -45,32 +45,27 @@ impl Gauge {
 /// Clients that wait in `MQ.DEQUEUE … BLOCK`.
 pub static BLOCKED_CONSUMERS: Gauge = Gauge::new();
 
-/// What [`Totals`] counts, over all queues since the server started.
-static SINCE_START: [(&CStr, Gauge); 6] = [
-    (c"total_enqueued", Gauge::new()),
-    (c"total_delivered", Gauge::new()),
-    (c"total_done", Gauge::new()),
-    (c"total_retried", Gauge::new()),
-    (c"total_dead", Gauge::new()),
-    (c"total_expired_locks", Gauge::new()),
-];
+/// Messages accepted since the server started.
+pub static ENQUEUED: Gauge = Gauge::new();
+/// Deliveries since the server started.
+pub static DELIVERED: Gauge = Gauge::new();
+/// Deliveries that ended with success since the server started.
+pub static DONE: Gauge = Gauge::new();
+/// Deliveries that ended with a retry since the server started.
+pub static RETRIED: Gauge = Gauge::new();
+/// Messages that became dead since the server started.
+pub static DEAD: Gauge = Gauge::new();
+/// Locks that ran out since the server started.
+pub static EXPIRED_LOCKS: Gauge = Gauge::new();
 
-/// Counts what one step has added to a queue's totals.
-#[inline]
-pub fn count(added: &Totals) {
-    let Totals {
-        enqueued,
-        delivered,
-        done,
-        retried,
-        dead,
-        expired_locks,
-    } = *added;
-    let numbers = [enqueued, delivered, done, retried, dead, expired_locks];
-    for ((_, gauge), number) in SINCE_START.iter().zip(numbers) {
-        gauge.add(number);
-    }
-}
+static SINCE_START: [(&CStr, &Gauge); 6] = [
+    (c"total_enqueued", &ENQUEUED),
+    (c"total_delivered", &DELIVERED),
+    (c"total_done", &DONE),
+    (c"total_retried", &RETRIED),
+    (c"total_dead", &DEAD),
+    (c"total_expired_locks", &EXPIRED_LOCKS),
+];
 
 /// One queue's messages by status, where `INFO` can read them without opening keys. Dropped with the
 /// queue, possibly by the thread that frees in the background.

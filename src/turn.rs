@@ -114,16 +114,24 @@ fn end_of_change(
     wake::after(ctx, name, now, stored);
     drop(key);
     ctx.signal_modified(name);
-    info::count(&added);
-    for (number, event) in [
-        (added.expired_locks, c"mq.expire"),
-        (added.enqueued, c"mq.enqueue"),
-        (added.delivered, c"mq.dequeue"),
-        (added.done, c"mq.done"),
-        (added.retried, c"mq.retry"),
-        (added.dead, c"mq.dead"),
+    let Totals {
+        enqueued,
+        delivered,
+        done,
+        retried,
+        dead,
+        expired_locks,
+    } = added;
+    for (number, event, total) in [
+        (expired_locks, c"mq.expire", &info::EXPIRED_LOCKS),
+        (enqueued, c"mq.enqueue", &info::ENQUEUED),
+        (delivered, c"mq.dequeue", &info::DELIVERED),
+        (done, c"mq.done", &info::DONE),
+        (retried, c"mq.retry", &info::RETRIED),
+        (dead, c"mq.dead", &info::DEAD),
     ] {
         if number != 0 {
+            total.add(number);
             ctx.notify(event, name);
         }
     }

@@ -30,15 +30,12 @@ impl Queue {
     #[inline]
     pub fn deliverable(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
         self.let_time_act(turn);
-        if self.paused {
-            return 0;
-        }
         // A turn's share of what is due may have been spent on what makes nobody ready.
-        while self.counts.ready == 0 && self.has_due(turn.now.instant()) {
+        while !self.paused && self.ready_len() == 0 && self.has_due(turn.now.instant()) {
             turn.renew_budget();
             self.let_time_act(turn);
         }
-        count.min(self.counts.ready)
+        count.min(self.ready_len())
     }
 
     /// Hands over the next `count` ready messages, or as many as there are; `deliver` gets each.
@@ -147,7 +144,10 @@ mod tests {
             queue.enqueue(&mut turn, &Enqueue::new(b""));
         }
         let mut turn = Turn::new(Now::from_micros(start), 2, &settings, &mut log);
-        assert_eq!(queue.dequeue(&mut turn, MANY, Some(Span::from_millis(100)), |_| {}), MANY);
+        assert_eq!(
+            queue.dequeue(&mut turn, MANY, Some(Span::from_millis(100)), |_| {}),
+            MANY
+        );
         let later = Now::from_micros(start + 200_000);
         let mut again = 0;
         while again < MANY {

@@ -127,10 +127,15 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Messages that a consumer would get now, those that time has not been let move on aside.
+    /// Messages that a consumer would get now, those that time has not been let move on aside; none
+    /// while deliveries are paused.
     #[inline]
     pub fn ready_len(&self) -> usize {
-        self.counts.ready
+        if self.paused {
+            0
+        } else {
+            self.counts.ready
+        }
     }
 
     /// Messages by the statuses of [`Status::ALL`](crate::Status::ALL) without `done-awaiting-gc`, as the last
