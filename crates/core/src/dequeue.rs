@@ -5,7 +5,7 @@ use crate::effects::{Effect, Turn};
 use crate::eoq::Eoq;
 use crate::id::IdText;
 use crate::message::State;
-use crate::queue::Queue;
+use crate::queue::{count, Queue};
 use crate::types::{Instant, Span, Token};
 
 /// One hand-over of a message to a consumer.
@@ -101,7 +101,7 @@ impl Queue {
         let message = self.messages.get_mut(slot);
         message.attempts = message.attempts.saturating_add(1);
         self.last_token = self.last_token.max(token.value());
-        self.totals.delivered += 1;
+        count(&mut self.totals.delivered);
         self.link(
             slot,
             State::Locked {

@@ -5,7 +5,7 @@ use crate::backoff::exp_backoff;
 use crate::effects::{Effect, Turn};
 use crate::id::Key;
 use crate::message::{Cause, State};
-use crate::queue::Queue;
+use crate::queue::{count, Queue};
 use crate::types::{Instant, Span, Token};
 
 /// How a delivery ended.
@@ -210,7 +210,7 @@ impl Queue {
         let now = self.frame.instant();
         match finish {
             Finish::Success { until: None } => {
-                self.totals.done += 1;
+                count(&mut self.totals.done);
                 match self.take_copy(slot) {
                     Some(copy) => {
                         self.promote(slot, &copy, now);
@@ -223,7 +223,7 @@ impl Queue {
                 }
             }
             Finish::Success { until: Some(until) } => {
-                self.totals.done += 1;
+                count(&mut self.totals.done);
                 self.link(slot, State::Done { until });
                 if self.has_copy(slot) {
                     Ended::DoneWithRequeue
@@ -236,7 +236,7 @@ impl Queue {
                 Ended::Dead
             }
             Finish::Retry { until } => {
-                self.totals.retried += 1;
+                count(&mut self.totals.retried);
                 self.link(slot, State::waiting(until.unwrap_or_default(), now));
                 self.queued_as(slot)
             }

@@ -12,7 +12,7 @@ use crate::copies::Copy;
 use crate::done::Finish;
 use crate::enqueue::Start;
 use crate::id::{Key, MAX_ID_BYTES};
-use crate::message::{Limits, TOKEN_BITS};
+use crate::message::Limits;
 use crate::queue::Queue;
 use crate::types::{Instant, Now, Priority, Settings, Span, Token, MAX_SPAN_MS};
 
@@ -137,7 +137,7 @@ impl Frame {
         let mut lock = [0; 8];
         lock.copy_from_slice(reader.take(8)?);
         let lock = u64::from_le_bytes(lock);
-        if now_us >= MAX_TOKEN || lock > MAX_SPAN_MS {
+        if now_us > Token::MAX.value() || lock > MAX_SPAN_MS {
             return Err(Damaged("the frame is out of range"));
         }
         let lock = Span::from_millis(lock);
@@ -149,9 +149,6 @@ impl Frame {
         })
     }
 }
-
-/// Tokens that come from outside are below this, so that counting up from them cannot overflow.
-pub(crate) const MAX_TOKEN: u64 = 1 << (TOKEN_BITS - 1);
 
 /// One change of a queue.
 #[derive(Clone, Copy, Debug)]
@@ -378,11 +375,8 @@ impl<'a> Effect<'a> {
             }
             DELIVER => {
                 let lock = read_span(reader)?;
-                Self::Deliver {
-                    key,
-                    lock,
-                    token: read_token(reader)?,
-                }
+                let token = read_token(reader)?.ok_or(Damaged("a delivery without a token"))?;
+                Self::Deliver { key, lock, token }
             }
             DUE => Self::Due { key },
             SUCCESS => Self::End {
@@ -398,7 +392,11 @@ impl<'a> Effect<'a> {
                 },
             },
             ERROR => {
-                let given = reader.byte()? != 0;
+                let given = match reader.byte()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Damaged("unknown flags of a reason")),
+                };
                 let reason = reader.bytes()?;
                 Self::End {
                     key,
@@ -506,6 +504,8 @@ pub(crate) fn read_span(reader: &mut Reader<'_>) -> Result<Span, Damaged> {
     Ok(Span::from_millis(reader.number_to(MAX_SPAN_MS)?))
 }
 
-pub(crate) fn read_token(reader: &mut Reader<'_>) -> Result<Token, Damaged> {
-    Ok(Token::new(reader.number_to(MAX_TOKEN)?))
+/// A token; none is written as zero.
+pub(crate) fn read_token(reader: &mut Reader<'_>) -> Result<Option<Token>, Damaged> {
+    let value = reader.number_to(Token::MAX.value())?;
+    Ok((value != 0).then_some(Token::new(value)))
 }

@@ -5,7 +5,7 @@ use crate::copies::Copy;
 use crate::effects::{Content, Effect, NewTime, Turn};
 use crate::id::{uuid_v7, IdText, Key};
 use crate::message::{Limits, State};
-use crate::queue::Queue;
+use crate::queue::{count, Queue};
 use crate::types::{Instant, Priority, Span, Status};
 
 /// What a producer asks for.
@@ -267,7 +267,7 @@ impl Queue {
         if had_copy {
             return;
         }
-        self.totals.enqueued += 1;
+        count(&mut self.totals.enqueued);
         let counts = &mut self.counts;
         let (from, to) = match self.messages.get(slot).state() {
             State::Locked { .. } => (&mut counts.locked, &mut counts.locked_with_copy),

@@ -3,7 +3,7 @@
 use crate::copies::Copy;
 use crate::id::{IdText, Key};
 use crate::message::{Cause, Limits, State};
-use crate::queue::{Queue, Totals};
+use crate::queue::{count, Queue, Totals};
 use crate::types::{Instant, Now, Priority, Span, Status};
 
 /// All there is to know of a message.
@@ -230,9 +230,11 @@ impl Queue {
         let status = self.status_of(slot, now);
         info.counts[was as usize] -= 1;
         let expired = matches!(message.state(), State::Locked { .. });
-        info.totals.expired_locks += u64::from(expired);
+        if expired {
+            count(&mut info.totals.expired_locks);
+        }
         if expired && message.is_out_of_attempts() {
-            info.totals.dead += 1;
+            count(&mut info.totals.dead);
             // A dead letter takes the place of an older one of its id.
             if self.find_letter(&message.key()).is_none() {
                 info.counts[Status::Dead as usize] += 1;

@@ -57,9 +57,6 @@ pub(crate) struct Limits {
     pub lock: Span,
 }
 
-/// A token is Unix microseconds or a little more: 56 bits last until the year 4253.
-pub(crate) const TOKEN_BITS: u32 = 56;
-
 const ENQUEUED: usize = 6;
 const LIMITS: usize = 9;
 const RARE: usize = 4;
@@ -79,10 +76,10 @@ pub(crate) struct Message {
 
 const _: () = assert!(size_of::<Message>() == 48);
 
-const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
+const TOKEN_MASK: u64 = Token::MAX.value();
 const DUE_MASK: u64 = (1 << Instant::BITS) - 1;
-const STATE_SHIFT: u32 = TOKEN_BITS;
-const PRIORITY_SHIFT: u32 = TOKEN_BITS + 4;
+const STATE_SHIFT: u32 = Token::BITS;
+const PRIORITY_SHIFT: u32 = Token::BITS + 4;
 const LENGTH_SHIFT: u32 = Instant::BITS;
 const LENGTH_MASK: u64 = (1 << 10) - 1;
 const UUID: u64 = 1 << 58;

@@ -206,7 +206,9 @@ impl Queue {
     /// The next delivery's token: `max(last token + 1, now in µs)`.
     #[inline]
     pub(crate) fn next_token(&self) -> Token {
-        Token::new((self.last_token + 1).max(self.frame.now_us))
+        let value = (self.last_token + 1).max(self.frame.now_us);
+        // Only a queue from forged bytes gets there; it must stay one that can be loaded.
+        Token::new(value).min(Token::MAX)
     }
 
     /// The slot that a consumer gets next.
@@ -231,7 +233,7 @@ impl Queue {
         );
         let slot = self.hold(message);
         self.list_live(slot);
-        self.totals.enqueued += 1;
+        count(&mut self.totals.enqueued);
         self.link(slot, state);
     }
 
@@ -412,12 +414,13 @@ impl Queue {
         }
         self.unlist_live(slot);
         self.bury_loaded(slot, State::Dead { token, cause }, reason);
-        self.totals.dead += 1;
+        count(&mut self.totals.dead);
         if let (Some(copy), Some(id)) = (copy, id) {
+            let enqueued = self.totals.enqueued;
             let state = State::waiting(copy.start.due(ended), ended);
             self.add(Key::of(&id), &Content::of(&copy), state);
             // It was counted when it was requeued.
-            self.totals.enqueued -= 1;
+            self.totals.enqueued = enqueued;
         }
     }
 
@@ -474,6 +477,12 @@ impl Start {
 
 /// A queue that has held no more messages than this needs no pages for the ids it made.
 const FEW: usize = 64;
+
+/// Adds one to a counter, which may have any value in a loaded queue.
+#[inline]
+pub(crate) fn count(total: &mut u64) {
+    *total = total.saturating_add(1);
+}
 
 /// Bytes an allocator takes for `length`: jemalloc's classes of 16 bytes up to 128, then four to
 /// each doubling.

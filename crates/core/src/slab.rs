@@ -133,11 +133,16 @@ impl<T: Entry> Slab<T> {
         page.vacant = slot;
         page.used -= 1;
         self.len -= 1;
-        if !page.listed {
-            page.listed = true;
+        let (is_empty, is_new) = (page.used == 0, !page.listed);
+        page.listed = true;
+        if is_new {
+            let covered = self.open.last().copied();
             self.open.push(number as u32);
+            if let Some(covered) = covered {
+                self.release(covered as usize);
+            }
         }
-        if page.used == 0 {
+        if is_empty {
             self.release(number);
         }
         entry
@@ -189,12 +194,13 @@ impl<T: Entry> Slab<T> {
         number
     }
 
-    /// Gives an empty page's memory back, unless it is the one being filled: a queue that swings
-    /// between none and a few messages must not pay for a page each time.
+    /// Gives a page's memory back if it is empty, unless it is the one being filled: a queue that
+    /// swings between none and a few messages must not pay for a page each time.
     fn release(&mut self, number: usize) {
+        let being_filled = self.open.last() == Some(&(number as u32));
         if self.len == 0 && self.pages.len() > 1 {
             *self = Self::default();
-        } else if self.open.last() != Some(&(number as u32)) {
+        } else if self.pages[number].used == 0 && !being_filled {
             let page = &mut self.pages[number];
             page.entries = Vec::new();
             page.vacant = NIL;
@@ -244,6 +250,9 @@ impl<T: Entry> Slab<T> {
                 return Err(format!(
                     "page {number} is named {listed} times as having room"
                 ));
+            }
+            if page.used == 0 && limit != 0 && self.open.last() != Some(&(number as u32)) {
+                return Err(format!("page {number} is empty and keeps its memory"));
             }
         }
         let allocated: usize = self.pages.iter().map(|page| page.limit as usize).sum();
@@ -311,6 +320,19 @@ mod tests {
             slab.remove(*slot);
         }
         assert_eq!((slab.len(), slab.allocated(), slab.pages.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn memory_goes_back_while_the_oldest_entries_leave() {
+        let mut slab = Slab::default();
+        let slots: Vec<u32> = (0..50 * PAGE as u32)
+            .map(|n| slab.insert(Cell::Held(n)))
+            .collect();
+        for slot in &slots[..49 * PAGE] {
+            slab.remove(*slot);
+        }
+        assert_eq!(slab.check().as_deref(), Ok(&slots[49 * PAGE..]));
+        assert!(slab.allocated() <= 3 * PAGE, "{}", slab.allocated());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
 use crate::copies::Copy;
 use crate::effects::{
-    put_key, put_start, read_instant, read_key, read_start, read_token, Content, Frame, MAX_TOKEN,
+    put_key, put_start, read_instant, read_key, read_start, read_token, Content, Frame,
 };
 use crate::message::{Cause, Message, State};
 use crate::queue::{Queue, Totals};
@@ -186,9 +186,8 @@ impl Queue {
             return Err(Damaged("a header behind messages"));
         }
         let frame = Frame::read(reader)?;
-        let last_token = reader.number_to(MAX_TOKEN)?;
-        // Half the range, so that counting on cannot overflow.
-        let mut total = || reader.number_to(u64::MAX / 2);
+        let last_token = reader.number_to(Token::MAX.value())?;
+        let mut total = || reader.number();
         let totals = Totals {
             enqueued: total()?,
             delivered: total()?,
@@ -214,9 +213,12 @@ impl Queue {
         let key = read_key(reader)?;
         let content = Content::read(reader)?;
         let attempts = reader.number_to(u64::from(u32::MAX))? as u32;
-        let open = |reader: &mut Reader<'_>| -> Result<Option<Token>, Damaged> {
-            let token = read_token(reader)?;
-            Ok((token.value() != 0).then_some(token))
+        let last_token = self.last_token;
+        let open = |reader: &mut Reader<'_>| match read_token(reader)? {
+            Some(token) if token.value() > last_token => {
+                Err(Damaged("a token that is still to be given"))
+            }
+            token => Ok(token),
         };
         let state = match tag {
             READY => State::Ready {

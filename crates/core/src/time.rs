@@ -6,7 +6,7 @@
 use crate::effects::{Effect, Turn};
 use crate::id::Key;
 use crate::message::{Cause, State};
-use crate::queue::Queue;
+use crate::queue::{count, Queue};
 use crate::types::Instant;
 
 impl Queue {
@@ -74,7 +74,7 @@ impl Queue {
         match self.unlink(slot) {
             State::Delayed { .. } => self.link(slot, State::Ready { token: None }),
             State::Locked { until, token } => {
-                self.totals.expired_locks += 1;
+                count(&mut self.totals.expired_locks);
                 if self.messages.get(slot).is_out_of_attempts() {
                     self.bury(slot, Cause::LastLockExpired, Some(token), None, until);
                 } else {

@@ -71,7 +71,7 @@ impl Span {
     }
 }
 
-/// One reading of the server's clock, taken once per command.
+/// One reading of the server's clock, taken once per command; up to the year 4253.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     us: u64,
@@ -81,7 +81,11 @@ impl Now {
     /// The reading at `us` Unix microseconds.
     #[inline]
     pub const fn from_micros(us: u64) -> Self {
-        Self { us }
+        if us > Token::MAX.0 {
+            Self { us: Token::MAX.0 }
+        } else {
+            Self { us }
+        }
     }
 
     /// Unix microseconds, the unit tokens are made from.
@@ -102,6 +106,11 @@ impl Now {
 pub struct Token(u64);
 
 impl Token {
+    /// How many bits a token takes. It is Unix microseconds, or a little more.
+    pub(crate) const BITS: u32 = 56;
+    /// The highest token that can be stored.
+    pub(crate) const MAX: Self = Self((1 << Self::BITS) - 1);
+
     /// The token written as `value`.
     pub const fn new(value: u64) -> Self {
         Self(value)
