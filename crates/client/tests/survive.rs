@@ -87,7 +87,7 @@ async fn command(server: &Server, words: &[&str]) -> redis::RedisResult<redis::V
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_of_the_server_with_its_data() {
     let mut server = Server::builder()
-        .persistence(Persistence::AofWithPreamble)
+        .persistence(Persistence::AofSnapshot)
         .start();
     let (worker, runs) = counting(quick(server.url(), NAME));
     let mut producer = Producer::new(server.url()).await;

@@ -99,6 +99,9 @@ impl Answering {
 
     /// One pipeline: extensions, answers, and the rest. What fails stays for the next time.
     async fn exchange(&mut self, stopping: bool) {
+        if !self.link.is_open() {
+            self.core.desk.set_cut_off(true);
+        }
         self.link.connection().await;
         // While there was no connection, handlers have ended and locks were lost.
         self.extensions
@@ -111,12 +114,20 @@ impl Answering {
         let sent = Instant::now();
         let replies = match self.link.connection().await.query_all(&batch).await {
             Ok(replies) => replies,
-            Err(error) => return self.link.failed(&error),
+            Err(error) => return self.failed(&error),
         };
         match self.read(replies, sent, sampled) {
-            Some(error) => self.link.failed(&error),
-            None => self.link.succeeded(),
+            Some(error) => self.failed(&error),
+            None => {
+                self.link.succeeded();
+                self.core.desk.set_cut_off(false);
+            }
         }
+    }
+
+    fn failed(&mut self, error: &RedisError) {
+        self.core.desk.set_cut_off(true);
+        self.link.failed(error);
     }
 
     fn batch(&self, stopping: bool) -> (Pipeline, bool) {
@@ -129,7 +140,10 @@ impl Answering {
                 .arg(delivery.id.as_bytes());
             command.arg(delivery.token).arg(millis(delivery.lock));
         }
-        for Letter { delivery, answer } in &self.letters {
+        for Letter {
+            delivery, answer, ..
+        } in &self.letters
+        {
             let id = delivery.id.as_bytes();
             let mut command = redis::Cmd::with_capacity(7, queue.len() + id.len() + 40);
             command
@@ -183,21 +197,20 @@ impl Answering {
             }
         }
         self.extensions = unsure;
-        let mut unsure = Vec::new();
-        let letters = std::mem::take(&mut self.letters);
-        let count = letters.len();
-        for letter in letters {
+        let (mut settled, mut unsure) = (Vec::with_capacity(self.letters.len()), Vec::new());
+        for letter in std::mem::take(&mut self.letters) {
             match replies.next().map(reply::answered) {
                 Some(Ok(answered)) => self.arrived(&letter, answered),
                 Some(Err(error)) if is_final(&error) => self.refused(&letter, &error),
-                Some(Err(error)) => {
-                    failure = Some(error);
+                unknown => {
+                    failure = unknown.and_then(Result::err).or(failure);
                     unsure.push(letter);
+                    continue;
                 }
-                None => unsure.push(letter),
             }
+            settled.push(letter);
         }
-        self.core.desk.settle(count - unsure.len());
+        self.core.desk.settle(&settled);
         self.letters = unsure;
         if sampled {
             let info = replies.next().and_then(Result::ok);

@@ -16,6 +16,8 @@ use crate::outcome::Answer;
 pub(crate) struct Letter {
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) answer: Answer,
+    /// The lock may have ended meanwhile.
+    pub(crate) doubtful: bool,
 }
 
 /// What is to be sent: locks to extend, and answers.
@@ -52,6 +54,10 @@ struct State {
     post: Post,
     /// Answers that have left `post` and are not known to have arrived.
     sending: usize,
+    /// How many of all these are doubtful.
+    doubtful: usize,
+    /// Answers cannot be sent at the moment.
+    cut_off: bool,
     /// The number of free slots at which to wake whoever takes messages; 0 is not at all.
     room_at: usize,
     /// A slot has been woken and has not looked yet.
@@ -81,13 +87,15 @@ impl Desk {
 
     // Taking messages.
 
-    /// Free slots, 0 also while too many answers wait to be sent.
+    /// Free slots. 0 also while too many answers wait to be sent, and while one of them waits for
+    /// so long that its message may be ready again: this very worker would take it once more.
     pub(crate) fn free(&self) -> usize {
         self.free_in(&self.state())
     }
 
     fn free_in(&self, state: &State) -> usize {
-        if state.post.letters.len() + state.sending > self.most_unsent {
+        let unsent = state.post.letters.len() + state.sending;
+        if unsent > self.most_unsent || state.doubtful > 0 || (state.cut_off && unsent > 0) {
             return 0;
         }
         self.handlers - (state.ready.len() + state.running.len()).min(self.handlers)
@@ -224,7 +232,13 @@ impl Desk {
 
     fn send(&self, state: &mut State, delivery: Arc<Delivery>, answer: Answer) {
         delivery.ended.store(true, Ordering::Release);
-        state.post.letters.push(Letter { delivery, answer });
+        let doubtful = delivery.is_lost();
+        state.doubtful += usize::from(doubtful);
+        state.post.letters.push(Letter {
+            delivery,
+            answer,
+            doubtful,
+        });
         if state.post.letters.len() == 1 {
             self.mail.notify_one();
         }
@@ -243,17 +257,25 @@ impl Desk {
         }
     }
 
-    /// So many answers of those collected are known to have arrived, or are given up.
-    pub(crate) fn settle(&self, count: usize) {
+    /// An answer of those collected is known to have arrived, or is given up.
+    pub(crate) fn settle(&self, settled: &[Letter]) {
         let mut state = self.state();
-        state.sending = state.sending.saturating_sub(count);
+        state.sending -= settled.len();
+        state.doubtful -= settled.iter().filter(|letter| letter.doubtful).count();
+        self.tell_room(&mut state);
+    }
+
+    /// Answers can be sent, or cannot.
+    pub(crate) fn set_cut_off(&self, cut_off: bool) {
+        let mut state = self.state();
+        state.cut_off = cut_off;
         self.tell_room(&mut state);
     }
 
     /// Puts back answers that could not be sent, for the report.
     pub(crate) fn put_back(&self, letters: Vec<Letter>) {
         let mut state = self.state();
-        state.sending = state.sending.saturating_sub(letters.len());
+        state.sending -= letters.len();
         state.post.letters.extend(letters);
     }
 

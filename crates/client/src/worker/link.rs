@@ -91,6 +91,10 @@ impl Link {
             .connection
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Whether a command of ours has been answered over this very connection.
     pub(crate) fn is_proved(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.proved)
