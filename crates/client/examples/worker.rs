@@ -1,3 +1,5 @@
+//! The worker of the front page: it enqueues one message, and works until it gets SIGTERM or Ctrl-C.
+
 use std::time::Duration;
 
 use redis_mq_client::{redis, EnqueueOptions, Message, Queue, Raw, Worker};
@@ -16,7 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .codec(Raw)
         .handlers(8)
         .build(send)?;
-    worker.run_until_signal(Duration::from_secs(30)).await?;
+    let report = worker.run_until_signal(Duration::from_secs(30)).await?;
+    println!("left unfinished: {:?}", report.unfinished);
     Ok(())
 }
 
