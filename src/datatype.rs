@@ -11,6 +11,7 @@ use crate::info::Published;
 use crate::redis::{
     AofWriter, DigestWriter, IoError, NativeType, RdbReader, RdbWriter, TypeHandle,
 };
+use crate::wake;
 
 /// The registered type.
 pub static QUEUE_TYPE: TypeHandle<StoredQueue> = TypeHandle::new();
@@ -74,6 +75,9 @@ impl NativeType for StoredQueue {
             loader
                 .feed(&chunk)
                 .map_err(|damaged| refuse(reader, damaged.0))?;
+        }
+        if let Some((db, name)) = reader.place() {
+            wake::loaded(db, name);
         }
         let queue = loader
             .finish()

@@ -15,8 +15,8 @@ use redis_mq_core::Now;
 use crate::datatype::{StoredQueue, QUEUE_TYPE};
 use crate::info::BLOCKED_CONSUMERS;
 use crate::redis::{
-    subscribe, subscribe_keys, Ctx, Event, EventHandler, EventKind, KeyEventHandler, KeyEvents,
-    KeyName, LoadError, ReadKey, Tick, TimerId, WriteKey,
+    loading_tells_the_place, subscribe, subscribe_keys, Ctx, Event, EventHandler, EventKind,
+    KeyEventHandler, KeyEvents, KeyName, LoadError, ReadKey, Tick, TimerId, WriteKey,
 };
 use crate::role;
 use crate::turn::{self, Missing, Send};
@@ -24,7 +24,7 @@ use crate::turn::{self, Missing, Send};
 /// How late a queue without waiting consumers may be swept: one look for many messages.
 const SWEEP_DELAY_MS: u64 = 100;
 /// When to ask again whether the server may send to its replicas.
-const PAUSED_RETRY_MS: u64 = 20;
+pub const PAUSED_RETRY_MS: u64 = 20;
 /// How long one tick works before other clients get their turn.
 const TICK_BUDGET: Duration = Duration::from_micros(500);
 
@@ -35,6 +35,8 @@ type Place = (i32, Box<[u8]>);
 struct Watch {
     by_time: BTreeSet<(u64, Place)>,
     times: Option<HashMap<Place, u64>>,
+    /// The look that was asked for last and has not been taken yet.
+    last: Option<(u64, Place)>,
     /// The running timer, and the instant it fires at.
     timer: Option<(TimerId, u64)>,
 }
@@ -42,6 +44,7 @@ struct Watch {
 static WATCH: Mutex<Watch> = Mutex::new(Watch {
     by_time: BTreeSet::new(),
     times: None,
+    last: None,
     timer: None,
 });
 
@@ -73,6 +76,7 @@ impl Watch {
             return None;
         }
         let (_, place) = self.by_time.pop_first()?;
+        self.last = None;
         if let Some(times) = &mut self.times {
             times.remove(&place);
         }
@@ -99,6 +103,7 @@ impl Watch {
     fn swap(&mut self, first: i32, second: i32) {
         let old = std::mem::take(&mut self.by_time);
         self.times = None;
+        self.last = None;
         for (at, (db, name)) in old {
             let db = match db {
                 db if db == first => second,
@@ -164,12 +169,17 @@ pub fn wait_begins(ctx: &Ctx, name: KeyName<'_>) {
     }
 }
 
-/// The server must not send to its replicas now: looks at the queue as soon as it may.
-pub fn look_again(ctx: &Ctx, name: KeyName<'_>) {
-    let now_ms = ctx.clock_us() / 1000;
+/// Lets the timer look at the queue at `at_ms`, whatever it has noted under another name.
+pub fn look_again(ctx: &Ctx, name: KeyName<'_>, at_ms: u64) {
+    let (db, name) = (ctx.selected_db(), name.bytes());
     let mut watch = watch();
-    watch.note((ctx.selected_db(), name.bytes().into()), now_ms);
-    watch.set_timer(ctx, now_ms, now_ms + PAUSED_RETRY_MS);
+    // All consumers of a queue ask this one after the other.
+    let is_last = |last: &(u64, Place)| last.0 == at_ms && last.1 .0 == db && *last.1 .1 == *name;
+    if !watch.last.as_ref().is_some_and(is_last) {
+        watch.note((db, name.into()), at_ms);
+        watch.last = Some((at_ms, (db, name.into())));
+        watch.set_timer(ctx, ctx.clock_us() / 1000, 0);
+    }
 }
 
 /// A queue was loaded from a dump; the end of the loading starts the timer.
@@ -278,7 +288,11 @@ pub fn register(ctx: &Ctx) -> Result<(), LoadError> {
             EventKind::SwapDb,
         ],
     );
-    subscribe_keys::<Behind>(ctx, KeyEvents::GENERIC.and(KeyEvents::LOADED))
+    let mut events = KeyEvents::GENERIC;
+    if !loading_tells_the_place() {
+        events = events.and(KeyEvents::LOADED);
+    }
+    subscribe_keys::<Behind>(ctx, events)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{wait_on_key, Args, Command, Ctx, KeyName, Served, Waiting};
 use crate::role;
 use crate::turn::{self, Missing, Send};
-use crate::wake;
+use crate::wake::{self, PAUSED_RETRY_MS};
 
 /// The command.
 pub struct MqDequeue;
@@ -171,9 +171,23 @@ impl Waiting for Consumer {
         let Some(name) = args.key(1) else {
             return Served::No;
         };
-        if ctx.must_not_replicate() {
-            wake::look_again(ctx, name);
-            return Served::No;
+        // Whoever gets nothing must change nothing: the server takes no effects from this callback
+        // unless it replies. So time is let act here only if there is something to hand over.
+        let now_ms = ctx.clock_us() / 1000;
+        let queue = turn::look(ctx, name, |queue| {
+            (queue.ready_len() != 0, queue.next_due())
+        });
+        match queue {
+            Ok(Some((true, _))) if !ctx.must_not_replicate() => {}
+            Ok(Some((true, _))) => {
+                wake::look_again(ctx, name, now_ms + PAUSED_RETRY_MS);
+                return Served::No;
+            }
+            Ok(Some((false, Some(due)))) => {
+                wake::look_again(ctx, name, due.millis());
+                return Served::No;
+            }
+            _ => return Served::No,
         }
         // A key of another type is no reason to stop waiting: the queue may come back.
         match self.request.serve(ctx, name, Send::Effects) {

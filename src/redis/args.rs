@@ -100,7 +100,7 @@ impl<'a> KeyName<'a> {
 ///
 /// `string` must be a string of the server that outlives `'a` and is not changed meanwhile.
 #[inline]
-unsafe fn bytes<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
+pub(in crate::redis) unsafe fn bytes<'a>(string: *const raw::RedisModuleString) -> &'a [u8] {
     let mut len = 0;
     // SAFETY: the caller passes a live string; the function only writes the length.
     let start = unsafe { call!(RedisModule_StringPtrLen(string, &mut len)) };

@@ -40,6 +40,12 @@ impl KeyEvents {
     }
 }
 
+/// Whether loading a value tells where it belongs, so that nobody needs to listen to every loaded key.
+pub fn loading_tells_the_place() -> bool {
+    // SAFETY: reading a function pointer that is written only at initialisation.
+    unsafe { raw::RedisModule_GetDbIdFromIO }.is_some()
+}
+
 /// Subscribes `H` to the classes of events; on some servers to fewer of them, so that they must only
 /// make things prompt.
 ///

@@ -8,7 +8,7 @@ use std::slice;
 use redis_module::raw;
 
 use super::api::call;
-use super::args::KeyName;
+use super::args::{bytes, KeyName};
 use super::log::printable;
 
 /// The longest string that a server considers to save as a number: `-2147483648`.
@@ -94,6 +94,17 @@ impl RdbReader<'_> {
         RdbReader {
             io,
             lifetime: PhantomData,
+        }
+    }
+
+    /// Database and name of the key that is loaded, where the server tells both (7.0 and later).
+    pub fn place(&self) -> Option<(i32, &[u8])> {
+        // SAFETY: function pointers that are written only at initialisation, the stream of the
+        // running callback, and a string that lives as long as that.
+        unsafe {
+            let db = raw::RedisModule_GetDbIdFromIO?(self.io);
+            let name = raw::RedisModule_GetKeyNameFromIO?(self.io);
+            (db >= 0 && !name.is_null()).then(|| (db, bytes(name)))
         }
     }
 

@@ -247,30 +247,27 @@ impl Queue {
     /// Names a message in the index of live ones.
     #[inline]
     pub(crate) fn list_live(&mut self, slot: u32) {
-        let messages = &self.messages;
-        let message = messages.get(slot);
+        let message = self.messages.get(slot);
         if let Key::Uuid(bytes) = message.key() {
             // A new page must soon be full: the queue's own ids come one after the other, those that
             // others made may lie anywhere.
             let number = uuid_number(bytes);
             let is_next = number == self.frame.next_id.wrapping_sub(1);
-            let may_grow = messages.len() > FEW && (is_next || self.made.is_dense());
+            let may_grow = self.messages.len() > FEW && (is_next || self.made.is_dense());
             if self.made.insert(number, slot, may_grow) {
                 return;
             }
         }
-        self.live
-            .insert(message.hash, slot, |slot| messages.get(slot).hash);
+        self.live.insert(message.hash, slot);
     }
 
     #[inline]
     fn unlist_live(&mut self, slot: u32) {
         let messages = &self.messages;
-        let hash_of = |slot| messages.get(slot).hash;
         let message = messages.get(slot);
         if let Key::Uuid(bytes) = message.key() {
             let live = &mut self.live;
-            let dissolve = |slot| live.insert(hash_of(slot), slot, hash_of);
+            let dissolve = |slot| live.insert(messages.get(slot).hash, slot);
             if self
                 .made
                 .remove(uuid_number(bytes), slot, self.frame.next_id, dissolve)
@@ -278,7 +275,7 @@ impl Queue {
                 return;
             }
         }
-        self.live.remove(message.hash, slot, hash_of);
+        self.live.remove(message.hash, slot);
     }
 
     /// Puts an unlinked message into the list its new state belongs to, behind the others.
@@ -364,10 +361,8 @@ impl Queue {
     }
 
     fn unlist_letter(&mut self, slot: u32) {
-        let messages = &self.messages;
-        let hash = messages.get(slot).hash;
-        self.letters
-            .remove(hash, slot, |slot| messages.get(slot).hash);
+        let hash = self.messages.get(slot).hash;
+        self.letters.remove(hash, slot);
     }
 
     #[inline]
@@ -427,10 +422,8 @@ impl Queue {
     /// Lists an unlinked message that is in no index as a dead letter.
     pub(crate) fn bury_loaded(&mut self, slot: u32, state: State, reason: Option<&[u8]>) {
         self.set_reason(slot, reason);
-        let messages = &self.messages;
-        let hash = messages.get(slot).hash;
-        self.letters
-            .insert(hash, slot, |slot| messages.get(slot).hash);
+        let hash = self.messages.get(slot).hash;
+        self.letters.insert(hash, slot);
         self.link(slot, state);
     }
 
