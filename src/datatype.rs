@@ -100,7 +100,7 @@ impl NativeType for StoredQueue {
     }
 
     fn memory_usage(&self, _samples: usize) -> usize {
-        size_of::<Self>() + self.queue.bytes()
+        size_of::<Self>() + size_of::<Published>() + self.log.bytes_held() + self.queue.bytes()
     }
 
     fn free_effort(&self) -> usize {

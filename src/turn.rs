@@ -76,6 +76,7 @@ pub fn take<R>(
         Replication::Verbatim => ctx.replicate_verbatim(),
         Replication::Effects(effects) => ctx.replicate(apply::NAME, name, effects),
     }
+    stored.log.trim();
     end_of_change(ctx, name, now, key, before);
     Ok(Some(result))
 }

@@ -25,6 +25,8 @@ use crate::turn::{self, Missing, Send};
 const SWEEP_DELAY_MS: u64 = 100;
 /// When to ask again whether the server may send to its replicas.
 pub const PAUSED_RETRY_MS: u64 = 20;
+/// A look that is so late was missed by the timer.
+const LATE_MS: u64 = 50;
 /// How long one tick works before other clients get their turn.
 const TICK_BUDGET: Duration = Duration::from_micros(500);
 
@@ -97,6 +99,21 @@ impl Watch {
             ctx.stop_timer(timer);
         }
         self.timer = Some((ctx.start_timer::<Look>(at.saturating_sub(now_ms)), at));
+    }
+
+    /// The server's timers count real time. A clock that was set forward, or a machine that was asleep,
+    /// makes them late.
+    fn catch_up(&mut self, ctx: &Ctx, now_ms: u64) {
+        if self
+            .by_time
+            .first()
+            .is_some_and(|(first, _)| first + LATE_MS <= now_ms)
+        {
+            if let Some((timer, _)) = self.timer.take() {
+                ctx.stop_timer(timer);
+            }
+            self.set_timer(ctx, now_ms, 0);
+        }
     }
 
     /// Two databases have changed places, and so have the queues in them.
@@ -248,6 +265,12 @@ impl EventHandler for Behind {
             Event::RoleChanged(new) => role::changed(ctx, Some(new)),
             Event::Loading(_) | Event::AsyncLoading(_) => role::changed(ctx, None),
             Event::SwapDb(first, second) => watch().swap(first, second),
+            Event::Cron => {
+                if role::decides() && !ctx.must_not_replicate() {
+                    watch().catch_up(ctx, ctx.clock_us() / 1000);
+                }
+                return;
+            }
             _ => return,
         }
         if role::decides() {
@@ -286,6 +309,7 @@ pub fn register(ctx: &Ctx) -> Result<(), LoadError> {
             EventKind::Loading,
             EventKind::AsyncLoading,
             EventKind::SwapDb,
+            EventKind::Cron,
         ],
     );
     let mut events = KeyEvents::GENERIC;

@@ -16,6 +16,9 @@ use crate::message::Limits;
 use crate::queue::Queue;
 use crate::types::{Instant, Now, Priority, Settings, Span, Token, MAX_SPAN_MS};
 
+/// Memory a log keeps from one turn to the next, for each queue.
+const KEPT_BYTES: usize = 1024;
+
 /// How many messages time may move on in one turn: about a fifth of a millisecond's work.
 const TIME_BUDGET: usize = 1024;
 
@@ -80,6 +83,19 @@ impl Log {
         self.bytes.clear();
         self.verbatim = false;
         self.spelled_out = false;
+    }
+
+    /// Gives back what a large turn has taken.
+    #[inline]
+    pub fn trim(&mut self) {
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Bytes that are held for the next turn.
+    pub fn bytes_held(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// What the turn changed.
