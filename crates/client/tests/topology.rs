@@ -142,6 +142,61 @@ async fn a_worker_follows_its_slot() {
     assert!(worker.stop(S(10)).await.is_clean());
 }
 
+/// The slot is on its way to another node, which has the queue already: ASK.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_goes_where_its_queue_has_gone_before_its_slot() {
+    let cluster = Cluster::start(3, 0);
+    let nodes = || cluster.primaries().iter().map(|server| server.url());
+    let name = fresh_name();
+    let worker = quick(ClusterNodes::new(nodes()).unwrap(), &name)
+        .build(|_: Message<u32>| async {})
+        .unwrap();
+    let client = redis::cluster::ClusterClient::new(nodes()).unwrap();
+    let numbers = Queue::new(client.get_async_connection().await.unwrap(), &*name);
+    enqueue(&numbers, 0..5).await;
+    all_done(&numbers, 5).await;
+
+    let slot = cluster.slot(&name);
+    let owner = cluster.owner(&name);
+    let target = cluster
+        .primaries()
+        .iter()
+        .find(|node| node.port() != owner.port())
+        .unwrap();
+    let (owner_id, target_id) = (Cluster::node_id(owner), Cluster::node_id(target));
+    let set_slot = |node: &Server, how: &str, id: &str| {
+        let mut command = redis::cmd("CLUSTER");
+        command
+            .arg("SETSLOT")
+            .arg(slot)
+            .arg(how)
+            .arg(id)
+            .exec(&mut node.conn())
+            .unwrap();
+    };
+    set_slot(target, "IMPORTING", &owner_id);
+    set_slot(owner, "MIGRATING", &target_id);
+    let mut migrate = redis::cmd("MIGRATE");
+    migrate
+        .arg("127.0.0.1")
+        .arg(target.port())
+        .arg(&name)
+        .arg(0)
+        .arg(5_000);
+    migrate.exec(&mut owner.conn()).unwrap();
+    enqueue(&numbers, 5..10).await;
+    eventually("they are handled before the slot has moved", async || {
+        worker.stats().finished == 10
+    })
+    .await;
+    for node in cluster.primaries() {
+        set_slot(node, "NODE", &target_id);
+    }
+    enqueue(&numbers, 10..15).await;
+    all_done(&numbers, 15).await;
+    assert!(worker.stop(S(10)).await.is_clean());
+}
+
 /// A primary of the cluster fails (CLUSTERDOWN on the others until its replica takes over).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_survives_the_failure_of_its_node() {

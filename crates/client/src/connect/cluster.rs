@@ -2,19 +2,23 @@
 
 use futures_util::future::BoxFuture;
 use redis::{
-    Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError, RedisResult,
-    Value,
+    aio::ConnectionLike, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, Value,
 };
 
 use super::{open, Connect, ConnectOptions, Connection};
-use crate::{connection::AnyConnection, reply};
+use crate::{
+    connection::{pipeline, AnyConnection},
+    reply,
+};
 
 /// A cluster, by some of its nodes.
 ///
 /// A queue is one key, so that a worker needs one node only: this source asks the given nodes, in
 /// turn, who owns the key's slot, and connects to that node with the settings (credentials, TLS,
 /// protocol) of the node that answered. When the slot moves or the node fails, the worker's
-/// connection fails and the next one goes to the new owner.
+/// connection fails and the next one goes to the new owner; while the slot is on its way
+/// (`ASK`), to the node that has the queue already.
 #[derive(Debug, Clone)]
 pub struct ClusterNodes(Vec<ConnectionInfo>);
 
@@ -47,6 +51,9 @@ impl Connect for ClusterNodes {
         options: &'a ConnectOptions,
     ) -> BoxFuture<'a, RedisResult<Connection>> {
         Box::pin(async move {
+            if let Some((host, port)) = options.ask.as_deref().and_then(parse_node) {
+                return asking(&self.0[0], host, port, options).await;
+            }
             let mut failure = None;
             // Another node each time, so that one that answers but is wrong cannot hold us up.
             let start = fastrand::usize(..self.0.len());
@@ -73,17 +80,74 @@ async fn through(node: &ConnectionInfo, options: &ConnectOptions) -> RedisResult
     let slots = asked.query(redis::cmd("CLUSTER").arg("SLOTS")).await?;
     let (host, port) = owner(&slots, slot).ok_or_else(no_owner)?;
     let (own_host, own_port) = address(node.addr()).ok_or_else(no_owner)?;
-    // A node that does not know its own name gives an empty one, which means the one just used.
+    if (host.is_empty() || host == own_host) && port == own_port {
+        return Ok(asked.0);
+    }
+    open(&client_like(node, host, port)?, options).await
+}
+
+/// Connects to a node that is being given the queue's slot.
+async fn asking(
+    node: &ConnectionInfo,
+    host: String,
+    port: u16,
+    options: &ConnectOptions,
+) -> RedisResult<Connection> {
+    let connection = open(&client_like(node, host, port)?, options).await?;
+    Ok(Box::new(Asking(AnyConnection(connection))))
+}
+
+/// A client for another node of the same cluster. A node that does not know a name leaves it out,
+/// which means the one that was used to reach it.
+fn client_like(node: &ConnectionInfo, host: String, port: u16) -> RedisResult<Client> {
+    let (own_host, _) = address(node.addr()).ok_or_else(no_owner)?;
     let host = if host.is_empty() {
         own_host.to_owned()
     } else {
         host
     };
-    if (host.as_str(), port) == (own_host, own_port) {
-        return Ok(asked.0);
+    Client::open(node.clone().set_addr(with_address(node.addr(), host, port)))
+}
+
+fn parse_node(node: &str) -> Option<(String, u16)> {
+    let (host, port) = node.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+/// A connection that says ASKING before each command.
+struct Asking(AnyConnection);
+
+impl ConnectionLike for Asking {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let mut both = pipeline(2);
+            both.cmd("ASKING");
+            both.add_command(command.clone());
+            self.0.query_all(&both).await?.pop().ok_or_else(no_owner)?
+        })
     }
-    let target = node.clone().set_addr(with_address(node.addr(), host, port));
-    open(&Client::open(target)?, options).await
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let mut all = redis::pipe();
+            for command in commands.cmd_iter() {
+                all.cmd("ASKING");
+                all.add_command(command.clone());
+            }
+            let replies = self.0.req_packed_commands(&all, 0, all.len()).await?;
+            let own = replies.into_iter().skip(1).step_by(2);
+            Ok(own.skip(offset).take(count).collect())
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
 }
 
 /// Host and port of the master of a slot, from the reply to `CLUSTER SLOTS`.
@@ -182,6 +246,17 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_node_is_named_by_host_and_port() {
+        assert_eq!(
+            parse_node("10.0.0.1:7000"),
+            Some(("10.0.0.1".into(), 7_000))
+        );
+        assert_eq!(parse_node("::1:7000"), Some(("::1".into(), 7_000)));
+        assert_eq!(parse_node(":7000"), Some((String::new(), 7_000)));
+        assert_eq!(parse_node("host"), None);
     }
 
     #[test]

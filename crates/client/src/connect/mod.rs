@@ -40,6 +40,9 @@ pub struct ConnectOptions {
     pub response_timeout: Duration,
     /// How long opening may take.
     pub connect_timeout: Duration,
+    /// The node, as `host:port`, that the last one referred to because the queue is moving there
+    /// (`ASK`). It answers only commands that are preceded by `ASKING`.
+    pub ask: Option<String>,
 }
 
 impl ConnectOptions {

@@ -31,7 +31,7 @@ pub(crate) fn start(core: Arc<Core>, delay: Duration) -> io::Result<oneshot::Rec
     Ok(hear)
 }
 
-async fn run(core: Arc<Core>, delay: Duration) {
+pub(super) async fn run(core: Arc<Core>, delay: Duration) {
     let taking = tokio::spawn({
         let core = Arc::clone(&core);
         async move {

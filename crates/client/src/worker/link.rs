@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::{ErrorKind, RedisError, RedisResult};
+use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{sleep_until, timeout, Instant};
 
 use super::{
@@ -64,6 +64,7 @@ impl Link {
                 queue: spec.queue.key.clone(),
                 response_timeout: wait + settings.response_timeout,
                 connect_timeout: settings.connect_timeout,
+                ask: None,
             },
             open: None,
             backoff: Reconnect::new(least, most),
@@ -134,6 +135,11 @@ impl Link {
             self.backoff.reset();
         }
         self.retry_at = Some(Instant::now() + self.backoff.pause());
+        let asks = error.kind() == ErrorKind::Server(ServerErrorKind::Ask);
+        self.options.ask = error
+            .redirect_node()
+            .filter(|_| asks)
+            .map(|(node, _)| node.to_owned());
         let kind = kind(error);
         let (queue, side) = (&self.spec.queue.shown, self.side.as_str());
         match &mut self.state {

@@ -17,6 +17,8 @@ pub(crate) mod delivery;
 mod desk;
 mod engine;
 mod events;
+#[cfg(test)]
+mod fake;
 mod heartbeat;
 mod link;
 mod meter;
@@ -26,6 +28,8 @@ mod settings;
 mod slot;
 mod stop;
 mod taking;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::core::QueueName;
 pub use self::{

@@ -1,0 +1,265 @@
+//! The worker against a scripted server, in time that is not real.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::{sleep, timeout};
+
+use super::{
+    core::{Core, Phase},
+    engine,
+    fake::{delivery, in_turn, Fake},
+    slot::OpenSlots,
+    Start, Worker,
+};
+use crate::{Message, Outcome, Raw, WorkerBuilder};
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+const S: fn(u64) -> Duration = Duration::from_secs;
+const NIL: &str = "*-1\r\n";
+
+fn builder(fake: &Fake) -> WorkerBuilder<Raw> {
+    Worker::builder(fake.clone(), "q")
+        .codec(Raw)
+        .start(Start::Manual)
+}
+
+/// Runs the worker on this runtime, whose time is not real, for that long.
+async fn run_for(worker: &Worker, time: Duration) {
+    let core = Arc::new(Core::new(Arc::clone(&worker.spec)));
+    let open = Arc::new(OpenSlots(Arc::clone(&core)));
+    for _ in 0..worker.spec.settings.handlers {
+        let runner = Arc::clone(&worker.spec.runner);
+        tokio::spawn(runner.slot(Arc::clone(&core), Arc::clone(&open)));
+    }
+    drop(open);
+    let engine = tokio::spawn(engine::run(Arc::clone(&core), Duration::ZERO));
+    sleep(time).await;
+    core.advance(Phase::Draining);
+    core.desk.close();
+    sleep(S(1)).await;
+    core.advance(Phase::Ended);
+    timeout(S(60), engine)
+        .await
+        .expect("the engine ends")
+        .expect("the engine does not panic");
+}
+
+/// A script: nothing to take after the given replies, and everything else by `others`.
+fn server(
+    deliveries: &[&str],
+    others: impl Fn(&[String]) -> String + Send + Sync + 'static,
+) -> Fake {
+    let dequeue = in_turn(&[deliveries, &[NIL]].concat());
+    Fake::new(move |words| match words[0].as_str() {
+        "MQ.DEQUEUE" => dequeue(),
+        _ => others(words),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_does_not_wait_does_not_make_a_worker_spin() {
+    let fake = server(&[], |_| NIL.into());
+    let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
+    run_for(&worker, S(60)).await;
+    // Pauses from 10 ms to the 5 s of the wait: nine while they grow, then every 2.5 to 5 s.
+    let polls = fake.seen("MQ.DEQUEUE").len();
+    assert!((12..60).contains(&polls), "{polls} polls in a minute");
+    assert_eq!(worker.stats().outages, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_poll_does_not_wait_and_later_ones_do() {
+    let fake = server(&[], |_| NIL.into());
+    let worker = builder(&fake)
+        .handlers(3)
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    run_for(&worker, S(1)).await;
+    let polls = fake.seen("MQ.DEQUEUE");
+    assert_eq!(
+        polls[0].1,
+        ["MQ.DEQUEUE", "q", "COUNT", "3", "LOCK", "30000"]
+    );
+    let waits = [
+        "MQ.DEQUEUE",
+        "q",
+        "COUNT",
+        "3",
+        "LOCK",
+        "30000",
+        "BLOCK",
+        "5000",
+    ];
+    assert_eq!(polls[1].1, waits);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_the_server_says_it_is_tried_again_with_growing_pauses() {
+    for error in [
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-UNBLOCKED force unblock from blocking operation\r\n",
+        "-MASTERDOWN Link with MASTER is down\r\n",
+        "-CLUSTERDOWN The cluster is down\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "-ASK 1 127.0.0.1:1\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-NOPERM no permissions\r\n",
+        "-WRONGTYPE another type\r\n",
+        "-ERR unknown command 'MQ.DEQUEUE'\r\n",
+        "-BUSY a script is running\r\n",
+        "-SOMETHING new\r\n",
+        "+what\r\n",
+        "*1\r\n:7\r\n",
+    ] {
+        let fake = Fake::new(move |_| error.into());
+        let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
+        run_for(&worker, S(60)).await;
+        let connects = fake.connects();
+        // 100 ms, doubling to 5 s, each at least by half: six while they grow, then 10 to 24.
+        assert!((14..34).contains(&connects.len()), "{error}: {connects:?}");
+        assert_eq!(worker.stats().outages, 1, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_extended_after_each_third_and_never_after_the_answer() {
+    let fake = server(&[&delivery("a", 7, 3_000)], |words| {
+        match words[0].as_str() {
+            "MQ.EXTEND" => ":1\r\n".into(),
+            _ => "+done\r\n".into(),
+        }
+    });
+    let worker = builder(&fake)
+        .build(|message: Message<String>| async move {
+            sleep(MS(10_500)).await;
+            assert!(!message.is_cancelled());
+        })
+        .unwrap();
+    run_for(&worker, S(30)).await;
+    let extensions = fake.seen("MQ.EXTEND");
+    assert!(extensions
+        .iter()
+        .all(|(_, words)| *words == ["MQ.EXTEND", "q", "a", "7", "3000"]));
+    let times: Vec<_> = extensions.iter().map(|(time, _)| *time).collect();
+    assert_eq!(times.len(), 10, "{times:?}");
+    for (n, time) in (1..).zip(times) {
+        assert!((n * 1_000..n * 1_000 + 100).contains(&time), "{n}: {time}");
+    }
+    let done = fake.seen("MQ.DONE");
+    assert_eq!(done.len(), 1);
+    assert_eq!(done[0].1, ["MQ.DONE", "q", "a", "7"]);
+    assert_eq!((worker.stats().finished, worker.stats().lost_locks), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_somebody_else_has_cancels_the_handler_at_once_and_is_not_reported() {
+    let fake = server(&[&delivery("a", 7, 3_000)], |words| {
+        match words[0].as_str() {
+            "MQ.EXTEND" => "-STALE the token is not the newest\r\n".into(),
+            _ => "+done\r\n".into(),
+        }
+    });
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let start = tokio::time::Instant::now();
+    let worker = builder(&fake)
+        .build(move |message: Message<String>| {
+            let tell = tell.clone();
+            async move {
+                message.cancelled().await;
+                tell.send(start.elapsed()).unwrap();
+                Outcome::Success
+            }
+        })
+        .unwrap();
+    run_for(&worker, S(30)).await;
+    let after = told.recv().await.unwrap();
+    assert!(after >= S(1) && after < MS(1_100), "{after:?}");
+    assert!(fake.seen("MQ.DONE").is_empty());
+    assert_eq!(fake.seen("MQ.EXTEND").len(), 1);
+    assert_eq!((worker.stats().finished, worker.stats().lost_locks), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unconfirmed_lock_cancels_the_handler_when_it_ends() {
+    let fake = server(&[&delivery("a", 7, 3_000)], |_| "-LOADING\r\n".into());
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let start = tokio::time::Instant::now();
+    let worker = builder(&fake)
+        .build(move |message: Message<String>| {
+            let tell = tell.clone();
+            async move {
+                message.cancelled().await;
+                tell.send(start.elapsed()).unwrap();
+                Outcome::error("too late")
+            }
+        })
+        .unwrap();
+    run_for(&worker, S(30)).await;
+    let after = told.recv().await.unwrap();
+    assert!(after >= S(3) && after < MS(3_100), "{after:?}");
+    assert!(
+        fake.seen("MQ.DONE").is_empty(),
+        "only a success is worth reporting then"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_repeated_until_it_is_known() {
+    let answers = in_turn(&[
+        "-LOADING\r\n",
+        "-READONLY\r\n",
+        "-MASTERDOWN\r\n",
+        "-CLUSTERDOWN\r\n",
+        "-MOVED 1 127.0.0.1:1\r\n",
+        "-NOAUTH\r\n",
+        "-OOM\r\n",
+        "-MISCONF\r\n",
+        "-ERR unknown command 'MQ.DONE'\r\n",
+        "+done\r\n",
+    ]);
+    let fake = server(&[&delivery("a", 7, 3_600_000)], move |_| answers());
+    let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
+    run_for(&worker, S(120)).await;
+    assert_eq!(fake.seen("MQ.DONE").len(), 10);
+    assert_eq!(
+        (worker.stats().finished, worker.stats().answers_refused),
+        (1, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_can_never_count_is_given_up() {
+    for refusal in ["-WRONGTYPE\r\n", "-ERR syntax error\r\n", "-STALE\r\n", NIL] {
+        let fake = server(&[&delivery("a", 7, 3_600_000)], move |_| refusal.into());
+        let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
+        run_for(&worker, S(60)).await;
+        assert_eq!(fake.seen("MQ.DONE").len(), 1, "{refusal}");
+        assert_eq!(
+            (worker.stats().finished, worker.stats().answers_refused),
+            (0, 1)
+        );
+        assert_eq!(worker.stats().outages, 0, "{refusal}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_taken_while_answers_cannot_be_sent() {
+    let one = delivery("a", 7, 3_600_000);
+    let fake = server(&[&one], |_| "-READONLY\r\n".into());
+    let worker = builder(&fake)
+        .handlers(1)
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    run_for(&worker, S(60)).await;
+    assert_eq!(fake.seen("MQ.DEQUEUE").len(), 1);
+    assert!(fake.seen("MQ.DONE").len() > 1);
+}
+
+#[tokio::test]
+async fn building_a_worker_sends_nothing() {
+    let fake = server(&[], |_| NIL.into());
+    let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
+    assert!(fake.connects().is_empty());
+    drop(worker);
+}
