@@ -27,6 +27,13 @@ pub fn decides() -> bool {
     DECIDES.load(Ordering::Relaxed)
 }
 
+/// Whether a client's command may not change anything here. A replica that the server lets clients
+/// write to is no exception: what it would decide its primary knows nothing of.
+#[inline]
+pub fn is_read_only(ctx: &Ctx) -> bool {
+    !decides() && ctx.flags().role() == Role::Replica
+}
+
 /// Whether the running command was decided elsewhere and must be repeated to the letter.
 #[inline]
 pub fn must_obey(ctx: &Ctx) -> bool {

@@ -9,6 +9,7 @@ use crate::datatype::{StoredQueue, QUEUE_TYPE};
 use crate::error::Error;
 use crate::info;
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
+use crate::role;
 use crate::wake;
 
 /// The settings as they stand.
@@ -50,6 +51,9 @@ pub fn take<R>(
     send: Send,
     step: impl FnOnce(&mut Queue, &mut Turn<'_>) -> R,
 ) -> Result<Option<R>, Error> {
+    if role::is_read_only(ctx) {
+        return Err(Error::ReadOnly);
+    }
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
     let stored = match missing {
         Missing::Create => key.value_or_create(StoredQueue::new)?,
