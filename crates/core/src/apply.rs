@@ -2,11 +2,12 @@
 //! with no clock, no limits and no settings.
 
 use crate::codec::{Damaged, Reader};
-use crate::effects::{read_header, Effect};
+use crate::effects::Effect;
 use crate::id::Key;
 use crate::message::State;
 use crate::queue::Queue;
 use crate::snapshot::SNAPSHOT_MARK;
+use crate::turn::read_header;
 
 /// Why effects could not be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! MQ.CANCEL: removing messages, whatever their status.
 
-use crate::effects::{Effect, Turn};
+use crate::effects::Effect;
 use crate::id::Key;
 use crate::message::State;
 use crate::queue::Queue;
+use crate::turn::Turn;
 
 impl Queue {
     /// Removes what there is of `id`: the live message with its waiting copy, and the dead letter.

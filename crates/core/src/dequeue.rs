@@ -1,11 +1,12 @@
 //! MQ.DEQUEUE: handing the next ready messages over, each locked for its consumer.
 
 use crate::apply::ApplyError;
-use crate::effects::{Effect, Turn};
+use crate::effects::Effect;
 use crate::eoq::Eoq;
 use crate::id::IdText;
 use crate::message::State;
 use crate::queue::{count, Queue};
+use crate::turn::Turn;
 use crate::types::{Instant, Span, Token};
 
 /// One hand-over of a message to a consumer.

@@ -2,10 +2,11 @@
 
 use crate::apply::ApplyError;
 use crate::backoff::exp_backoff;
-use crate::effects::{Effect, Turn};
+use crate::effects::Effect;
 use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::{count, Queue};
+use crate::turn::Turn;
 use crate::types::{Instant, Span, Token};
 
 /// How a delivery ended.
@@ -126,7 +127,7 @@ impl Queue {
         }
         let ended = self.finish(slot, finish);
         if ended == Ended::Dead {
-            self.forget_oldest_letters(turn);
+            self.forget_a_letter(turn);
         }
         Ok(Some(ended))
     }

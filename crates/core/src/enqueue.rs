@@ -2,10 +2,11 @@
 
 use crate::apply::ApplyError;
 use crate::copies::Copy;
-use crate::effects::{Content, Effect, NewTime, Turn};
+use crate::effects::{Content, Effect, NewTime};
 use crate::id::{uuid_v7, IdText, Key};
 use crate::message::{Limits, State};
 use crate::queue::{count, Queue};
+use crate::turn::Turn;
 use crate::types::{Instant, Priority, Span, Status};
 
 /// What a producer asks for.

@@ -1,9 +1,9 @@
 //! The wait that all pollers of an empty queue share ("end of queue").
 
 use crate::backoff::exp_backoff;
-use crate::effects::Turn;
 use crate::message::State;
 use crate::queue::Queue;
+use crate::turn::Turn;
 use crate::types::{Instant, Settings, Span};
 
 /// The state of the shared wait.

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 
 use crate::copies::{Copy, RareEntry};
-use crate::effects::{Content, Frame};
+use crate::effects::Content;
 use crate::enqueue::Start;
 use crate::eoq::Eoq;
 use crate::id::{uuid_number, Key};
@@ -14,6 +14,7 @@ use crate::link::List;
 use crate::message::{Cause, Message, State};
 use crate::sequence::Sequence;
 use crate::slab::Slab;
+use crate::turn::Frame;
 use crate::types::{Instant, Priority, Token};
 use crate::wheel::Wheel;
 
@@ -262,7 +263,7 @@ impl Queue {
     }
 
     #[inline]
-    fn unlist_live(&mut self, slot: u32) {
+    pub(crate) fn unlist_live(&mut self, slot: u32) {
         let messages = &self.messages;
         let message = messages.get(slot);
         if let Key::Uuid(bytes) = message.key() {
@@ -353,20 +354,8 @@ impl Queue {
         self.free(slot);
     }
 
-    /// Removes a dead letter.
-    pub(crate) fn remove_letter(&mut self, slot: u32) {
-        self.unlink(slot);
-        self.unlist_letter(slot);
-        self.free(slot);
-    }
-
-    fn unlist_letter(&mut self, slot: u32) {
-        let hash = self.messages.get(slot).hash;
-        self.letters.remove(hash, slot);
-    }
-
     #[inline]
-    fn free(&mut self, slot: u32) {
+    pub(crate) fn free(&mut self, slot: u32) {
         self.drop_rare(slot);
         let message = self.messages.remove(slot);
         self.body_bytes -= allocated(message.body_len());
@@ -389,57 +378,6 @@ impl Queue {
             message.attempts = 0;
         });
         self.link(slot, State::waiting(copy.start.due(ended), ended));
-    }
-
-    /// Makes an unlinked live message a dead letter, in place of an older one of the same id. A
-    /// waiting copy becomes a new message; its delay counts from `ended`.
-    pub(crate) fn bury(
-        &mut self,
-        slot: u32,
-        cause: Cause,
-        token: Option<Token>,
-        reason: Option<&[u8]>,
-        ended: Instant,
-    ) {
-        let copy = self.take_copy(slot);
-        let message = self.messages.get(slot);
-        let id = copy.is_some().then(|| message.id().bytes().to_vec());
-        if let Some(older) = self.find_letter(&message.key()) {
-            self.remove_letter(older);
-        }
-        self.unlist_live(slot);
-        self.bury_loaded(slot, State::Dead { token, cause }, reason);
-        count(&mut self.totals.dead);
-        if let (Some(copy), Some(id)) = (copy, id) {
-            let enqueued = self.totals.enqueued;
-            let state = State::waiting(copy.start.due(ended), ended);
-            self.add(Key::of(&id), &Content::of(&copy), state);
-            // It was counted when it was requeued.
-            self.totals.enqueued = enqueued;
-        }
-    }
-
-    /// Lists an unlinked message that is in no index as a dead letter.
-    pub(crate) fn bury_loaded(&mut self, slot: u32, state: State, reason: Option<&[u8]>) {
-        self.set_reason(slot, reason);
-        let hash = self.messages.get(slot).hash;
-        self.letters.insert(hash, slot);
-        self.link(slot, state);
-    }
-
-    /// Makes a dead letter whose lock ran out a live message again, its lock over, so that its
-    /// consumer's verdict counts. No live message has the id.
-    pub(crate) fn revive(&mut self, slot: u32, token: Token) {
-        self.unlink(slot);
-        self.unlist_letter(slot);
-        self.list_live(slot);
-        self.link(
-            slot,
-            State::Locked {
-                until: self.frame.instant(),
-                token,
-            },
-        );
     }
 
     /// Bytes in memory: slots, indexes, schedule, and what the messages hold.

@@ -3,11 +3,10 @@
 
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
 use crate::copies::Copy;
-use crate::effects::{
-    put_key, put_start, read_instant, read_key, read_start, read_token, Content, Frame,
-};
+use crate::effects::{put_key, put_start, read_instant, read_key, read_start, read_token, Content};
 use crate::message::{Cause, Message, State};
 use crate::queue::{Queue, Totals};
+use crate::turn::Frame;
 use crate::types::Token;
 
 /// Version of the form; the data type's encoding version in the server's dump.

@@ -3,10 +3,11 @@
 //! Only a primary lets time act, a bounded number of messages per turn. What is left over is done
 //! in later turns; until then every reply tells what holds, not what was done.
 
-use crate::effects::{Effect, Turn};
+use crate::effects::Effect;
 use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::{count, Queue};
+use crate::turn::Turn;
 use crate::types::Instant;
 
 impl Queue {
@@ -36,11 +37,14 @@ impl Queue {
                 Some(slot) if turn.budget > 0 => {
                     turn.budget -= 1;
                     self.let_time_act_on(turn, slot);
+                    self.forget_a_letter(turn);
                 }
                 _ => break,
             }
         }
-        self.forget_oldest_letters(turn);
+        while turn.budget > 0 && self.forget_a_letter(turn) {
+            turn.budget -= 1;
+        }
     }
 
     /// Moves one message on whose time has come; false if it has not.
@@ -89,20 +93,19 @@ impl Queue {
         }
     }
 
-    /// Drops the oldest dead letters beyond the number that is kept.
-    pub(crate) fn forget_oldest_letters(&mut self, turn: &mut Turn<'_>) {
-        while self.counts.dead > turn.settings.max_dead as usize && turn.budget > 0 {
-            let Some(slot) = self.dead.head() else { break };
-            turn.budget -= 1;
+    /// Drops the oldest dead letter if there are more than are kept; false if there are not.
+    pub(crate) fn forget_a_letter(&mut self, turn: &mut Turn<'_>) -> bool {
+        let Some(slot) = self.dead.head() else {
+            return false;
+        };
+        let too_many = self.counts.dead > turn.settings.max_dead as usize;
+        if too_many {
             self.enter_frame(turn);
-            self.emit(
-                turn,
-                &Effect::Forget {
-                    key: self.messages.get(slot).key(),
-                },
-            );
+            let key = self.messages.get(slot).key();
+            self.emit(turn, &Effect::Forget { key });
             self.remove_letter(slot);
         }
+        too_many
     }
 
     /// A replica's schedule follows the frame, so that it is in order should it become primary.

@@ -401,6 +401,11 @@ impl World {
         self.replica.queue = reloaded(&self.replica.queue);
     }
 
+    /// Id and token of every delivery, oldest first.
+    pub fn deliveries(&self) -> &[(Vec<u8>, u64)] {
+        &self.deliveries
+    }
+
     pub fn seen(&self) -> Seen {
         self.model.at(self.now())
     }
