@@ -11,7 +11,7 @@ use crate::eoq::Eoq;
 use crate::id::{uuid_number, Key};
 use crate::index::Index;
 use crate::link::List;
-use crate::message::{Cause, Message, State};
+use crate::message::{Message, State};
 use crate::sequence::Sequence;
 use crate::slab::Slab;
 use crate::turn::Frame;
