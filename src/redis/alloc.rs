@@ -13,21 +13,40 @@ use redis_module::raw;
 /// Allocating before the API is initialised fails, which ends the process; `OnLoad` initialises first.
 pub struct ServerAlloc;
 
-/// What the server's allocator aligns every block of at least that size to. All usual builds align to
-/// 16; one that keeps a size header in front of each block (no `malloc_usable_size`) only to 8.
+/// What the server's allocator aligns a block to whose size is a multiple of that. All usual builds
+/// align to 16; one that keeps a size header in front of each block (no `malloc_usable_size`) only to 8.
+///
+/// Sizes in between are not enough: jemalloc as Redis builds it has classes of 24, 40 and 56 bytes, whose
+/// blocks are aligned to 8.
 static GUARANTEED: AtomicUsize = AtomicUsize::new(16);
+
+/// Blocks of one size that are alive together while probing: the first of a page is aligned by chance.
+const PROBES: usize = 4;
 
 /// Finds out what alignment this server's allocator gives. Must run after the API is initialised and
 /// before the first allocation, because blocks are freed the way their alignment says.
 pub(in crate::redis) fn probe_alignment() {
-    for size in [16, 24, 48, 100] {
-        // SAFETY: the API is initialised, the block is freed at once and not read.
-        let block = unsafe { server_alloc(size) };
-        if !(block as usize).is_multiple_of(16) {
-            GUARANTEED.store(8, Ordering::Relaxed);
+    for size in [16, 32, 48, 112, 1024] {
+        // SAFETY: the API is initialised, the blocks are freed at once and not read.
+        let blocks = [(); PROBES].map(|()| unsafe { server_alloc(size) });
+        for block in blocks {
+            if !(block as usize).is_multiple_of(16) {
+                GUARANTEED.store(8, Ordering::Relaxed);
+            }
+            // SAFETY: the block came from the same allocator.
+            unsafe { server_free(block) };
         }
-        // SAFETY: the block came from the same allocator.
-        unsafe { server_free(block) };
+    }
+}
+
+/// The size to ask for, so that a direct block is aligned as its layout says.
+#[inline]
+fn direct_size(size: usize, align: usize) -> usize {
+    if align <= 8 {
+        size.max(align)
+    } else {
+        // Sizes of layouts are far below the end of the address space.
+        size.next_multiple_of(align)
     }
 }
 
@@ -44,9 +63,8 @@ unsafe impl GlobalAlloc for ServerAlloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_direct(&layout) {
-            // A block smaller than its alignment would only be aligned to its size.
             // SAFETY: the contract of `alloc` is the caller's.
-            unsafe { server_alloc(layout.size().max(layout.align())) }
+            unsafe { server_alloc(direct_size(layout.size(), layout.align())) }
         } else {
             // SAFETY: as above.
             unsafe { shifted_alloc(&layout) }
@@ -59,7 +77,7 @@ unsafe impl GlobalAlloc for ServerAlloc {
         match unsafe { raw::RedisModule_Calloc } {
             // SAFETY: `Calloc` takes any size.
             Some(calloc) if is_direct(&layout) => unsafe {
-                calloc(1, layout.size().max(layout.align())).cast()
+                calloc(1, direct_size(layout.size(), layout.align())).cast()
             },
             _ => {
                 // SAFETY: the contract is the caller's; a block that exists has `size` bytes.
@@ -91,7 +109,7 @@ unsafe impl GlobalAlloc for ServerAlloc {
         match unsafe { raw::RedisModule_Realloc } {
             // SAFETY: a direct block came from the server's allocator.
             Some(realloc) if is_direct(&layout) => unsafe {
-                realloc(block.cast(), new_size.max(layout.align())).cast()
+                realloc(block.cast(), direct_size(new_size, layout.align())).cast()
             },
             _ => {
                 // SAFETY: the caller guarantees that `new_size` with this alignment is a layout.
@@ -167,7 +185,7 @@ mod tests {
     /// Allocates, grows, shrinks and frees with every alignment, and checks the content on the way.
     fn exercise() {
         for align in [1, 8, 16, 32, 64, 4096] {
-            for size in [1, 8, 17, 100, 5000] {
+            for size in [1, 8, 17, 24, 36, 52, 100, 5000] {
                 let layout = Layout::from_size_align(size, align).unwrap();
                 // SAFETY: the blocks are used within their layouts and freed once.
                 unsafe {
@@ -216,6 +234,54 @@ mod tests {
         }
     }
 
+    /// An allocator like jemalloc with size classes of 8 bytes: blocks whose size is no multiple of 16
+    /// are aligned to 8 only.
+    mod with_small_classes {
+        use super::*;
+
+        fn shift(size: usize) -> usize {
+            if size.next_multiple_of(8).is_multiple_of(16) {
+                16
+            } else {
+                8
+            }
+        }
+
+        pub unsafe extern "C" fn alloc(size: usize) -> *mut c_void {
+            // SAFETY: room for the shift, which is kept in the byte before the block.
+            unsafe {
+                let block = malloc(size + 16).cast::<u8>().add(shift(size));
+                block.sub(1).write(shift(size) as u8);
+                block.cast()
+            }
+        }
+
+        pub unsafe extern "C" fn zeroed(count: usize, size: usize) -> *mut c_void {
+            // SAFETY: a block of that size.
+            unsafe {
+                let block = alloc(count * size);
+                block.cast::<u8>().write_bytes(0, count * size);
+                block
+            }
+        }
+
+        pub unsafe extern "C" fn grow(block: *mut c_void, size: usize) -> *mut c_void {
+            // SAFETY: a block of `alloc`; its content is moved to where the new size belongs.
+            unsafe {
+                let old = usize::from(block.cast::<u8>().sub(1).read());
+                let start = realloc(block.sub(old), size + 16).cast::<u8>();
+                ptr::copy(start.add(old), start.add(shift(size)), size);
+                start.add(shift(size) - 1).write(shift(size) as u8);
+                start.add(shift(size)).cast()
+            }
+        }
+
+        pub unsafe extern "C" fn release(block: *mut c_void) {
+            // SAFETY: a block of the functions above.
+            unsafe { free(block.sub(usize::from(block.cast::<u8>().sub(1).read()))) }
+        }
+    }
+
     #[test]
     fn blocks_are_aligned_and_kept_whatever_the_server_aligns_to() {
         // SAFETY: no other test uses the server's functions.
@@ -237,6 +303,17 @@ mod tests {
         }
         probe_alignment();
         assert_eq!(GUARANTEED.load(Ordering::Relaxed), 8);
+        exercise();
+        GUARANTEED.store(16, Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe {
+            raw::RedisModule_Alloc = Some(with_small_classes::alloc);
+            raw::RedisModule_Calloc = Some(with_small_classes::zeroed);
+            raw::RedisModule_Realloc = Some(with_small_classes::grow);
+            raw::RedisModule_Free = Some(with_small_classes::release);
+        }
+        probe_alignment();
+        assert_eq!(GUARANTEED.load(Ordering::Relaxed), 16);
         exercise();
     }
 }

@@ -1,6 +1,6 @@
 //! Makes the commands known to the server, each from its one record.
 
-use std::ffi::{c_char, c_int, CStr, CString};
+use std::ffi::{c_char, c_int, CString};
 use std::ptr;
 
 use redis_module::raw;
@@ -38,7 +38,7 @@ type Entry = unsafe extern "C" fn(
 ) -> c_int;
 
 /// The ACL category of all commands, where the server lets modules have one.
-const CATEGORY: &CStr = c"mq";
+const CATEGORY: &str = "mq";
 
 impl Registered {
     /// The row of command `C`.
@@ -70,10 +70,7 @@ impl Ctx {
                 )));
             }
             describe(handle, command.record)?;
-            // A category may be granted as a whole, and no client has a use for the internal ones.
-            if category && command.record.group != Group::Internal {
-                set_category(handle);
-            }
+            set_categories(handle, command.record, category)?;
         }
         Ok(())
     }
@@ -120,11 +117,13 @@ impl Ctx {
 
     /// Whether the server now has the module's ACL category.
     fn add_category(&self) -> bool {
+        let Ok(name) = c_string(CATEGORY) else {
+            return false;
+        };
         // SAFETY: the context of `OnLoad` and a NUL-terminated name.
         unsafe {
-            raw::RedisModule_AddACLCategory.is_some_and(|add| {
-                add(self.raw(), CATEGORY.as_ptr()) == raw::REDISMODULE_OK as c_int
-            })
+            raw::RedisModule_AddACLCategory
+                .is_some_and(|add| add(self.raw(), name.as_ptr()) == raw::REDISMODULE_OK as c_int)
         }
     }
 }
@@ -150,15 +149,41 @@ unsafe extern "C" fn enter<C: Command>(
     raw::REDISMODULE_OK as c_int
 }
 
-fn set_category(command: *mut raw::RedisModuleCommand) {
-    // SAFETY: a command of this module and a NUL-terminated name.
-    let set = unsafe {
-        raw::RedisModule_SetCommandACLCategories
-            .is_some_and(|set| set(command, CATEGORY.as_ptr()) == raw::REDISMODULE_OK as c_int)
+/// Puts a command into the ACL categories that its flags mean, which the server does for its own
+/// commands only, and into the module's. That may be granted as a whole, and no client has a use for
+/// the internal commands.
+fn set_categories(
+    command: *mut raw::RedisModuleCommand,
+    record: &Record,
+    own_category: bool,
+) -> Result<(), LoadError> {
+    // SAFETY: reading a function pointer that is written only at initialisation.
+    let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else {
+        return Ok(()); // before 7.2
     };
-    if !set {
-        log::notice(format_args!("a command is not in the ACL category mq"));
+    let has = |flag: &str| record.flags.split(' ').any(|other| other == flag);
+    let mut categories = vec![if has("fast") { "fast" } else { "slow" }];
+    if has("write") {
+        categories.push("write");
     }
+    if has("readonly") {
+        categories.push("read");
+    }
+    if record.newer_flags.contains(&"blocking") {
+        categories.push("blocking");
+    }
+    if has("admin") {
+        categories.extend(["admin", "dangerous"]);
+    }
+    if own_category && record.group != Group::Internal {
+        categories.push(CATEGORY);
+    }
+    let categories = c_string(&categories.join(" "))?;
+    // SAFETY: a command of this module, while it is loaded, and a NUL-terminated string.
+    if unsafe { set(command, categories.as_ptr()) } != raw::REDISMODULE_OK as c_int {
+        log::notice(format_args!("{} is in no ACL category", record.name));
+    }
+    Ok(())
 }
 
 /// Gives the server what `COMMAND DOCS` and `COMMAND INFO` tell. It copies everything.
