@@ -1,0 +1,252 @@
+//! What a client or an operator can find out about the commands from the server itself.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::{args, ask, contract, Lab};
+use redis_mq_testkit::{ReplyExt, Value};
+
+/// The commands for clients with arity and first key.
+const COMMANDS: [(&str, i64, i64); 9] = [
+    ("mq.enqueue", -3, 1),
+    ("mq.dequeue", -2, 1),
+    ("mq.done", -4, 1),
+    ("mq.extend", 5, 1),
+    ("mq.status", 3, 1),
+    ("mq.get", 3, 1),
+    ("mq.cancel", -3, 1),
+    ("mq.info", 2, 1),
+    ("mq.help", 1, 0),
+];
+
+fn command_info(lab: &Lab<'_>, name: &str) -> Vec<Value> {
+    let reply = lab.client().ok(&format!("COMMAND INFO {name}"));
+    assert!(!reply.items()[0].is_nil(), "there is no {name}");
+    reply.items()[0].items().to_vec()
+}
+
+fn words(value: &Value) -> BTreeSet<String> {
+    value.items().iter().map(ReplyExt::text).collect()
+}
+
+#[test]
+fn the_module_and_its_type_have_their_names() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let modules = client.ok("MODULE LIST");
+        let names: Vec<_> = modules
+            .items()
+            .iter()
+            .map(|one| one.fields()["name"].text())
+            .collect();
+        assert!(names.contains(&"mq".to_string()), "{names:?}");
+        client.put(&queue, "a", "queued");
+        assert_eq!(client.ok(&format!("TYPE {queue}")).text(), "mq-circle");
+    });
+}
+
+#[test]
+fn arity_and_keys_are_as_in_the_contract() {
+    contract(|lab| {
+        for (name, arity, first_key) in COMMANDS {
+            let info = command_info(lab, name);
+            assert_eq!(info[0].text(), name);
+            // Older servers leave the arity of modules' commands to the modules.
+            if lab.has(7, 0) {
+                assert_eq!(info[1].int(), arity, "{name}");
+            }
+            let keys: Vec<_> = info[3..6].iter().map(ReplyExt::int).collect();
+            assert_eq!(keys, [first_key; 3], "{name}");
+        }
+    });
+}
+
+#[test]
+fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
+    contract(|lab| {
+        for (name, ..) in COMMANDS {
+            let flags = words(&command_info(lab, name)[2]);
+            let has = |flag: &str| flags.contains(flag);
+            let reads = matches!(name, "mq.status" | "mq.get" | "mq.info" | "mq.help");
+            assert_eq!(
+                (has("write"), has("readonly")),
+                (!reads, reads),
+                "{name}: {flags:?}"
+            );
+            assert_eq!(has("denyoom"), name == "mq.enqueue", "{name}: {flags:?}");
+            assert!(!has("noscript") && !has("admin"), "{name}: {flags:?}");
+            if name == "mq.dequeue" && lab.has(7, 0) {
+                assert!(has("blocking"), "{flags:?}");
+            }
+        }
+        let flags = words(&command_info(lab, "mq.enqueue")[2]);
+        assert!(flags.contains("fast"));
+    });
+}
+
+#[test]
+fn the_keys_of_a_command_can_be_asked_for() {
+    contract(|lab| {
+        let mut client = lab.client();
+        for line in [
+            "MQ.ENQUEUE q payload ID id DELAY 5 REQUEUE",
+            "MQ.DEQUEUE q COUNT 5 BLOCK 0",
+            "MQ.DEQUEUE q EOQ 1 2 3 4 5",
+            "MQ.DONE q id 5 ERROR REASON why",
+            "MQ.EXTEND q id 5 5",
+            "MQ.STATUS q id",
+            "MQ.GET q id",
+            "MQ.CANCEL q id id id",
+            "MQ.INFO q",
+        ] {
+            let keys = client.ok(&format!("COMMAND GETKEYS {line}"));
+            assert_eq!(words(&keys), BTreeSet::from(["q".to_string()]), "{line}");
+            if lab.has(7, 0) {
+                let reply = client.ok(&format!("COMMAND GETKEYSANDFLAGS {line}"));
+                let flags = words(&reply.items()[0].items()[1]);
+                let expected: &[&str] = match line.split(' ').next().unwrap() {
+                    "MQ.STATUS" | "MQ.GET" | "MQ.INFO" => &["RO", "access"],
+                    "MQ.ENQUEUE" => &["RW", "insert"],
+                    "MQ.DEQUEUE" => &["RW", "access", "update"],
+                    "MQ.EXTEND" => &["RW", "update"],
+                    _ => &["RW", "delete"],
+                };
+                let expected: BTreeSet<_> = expected.iter().map(|flag| flag.to_string()).collect();
+                assert_eq!(flags, expected, "{line}");
+            }
+        }
+    });
+}
+
+/// All tokens and names of a command's arguments, nested ones included.
+fn collect(arguments: &Value, into: &mut BTreeSet<String>) {
+    for argument in arguments.items() {
+        let fields = argument.fields();
+        into.insert(fields["name"].text());
+        if let Some(token) = fields.get("token") {
+            into.insert(token.text());
+        }
+        if let Some(nested) = fields.get("arguments") {
+            collect(nested, into);
+        }
+    }
+}
+
+#[test]
+fn the_documentation_names_every_option() {
+    contract(|lab| {
+        if !lab.has(7, 0) {
+            return;
+        }
+        let options = BTreeMap::from([
+            (
+                "mq.enqueue",
+                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY REQUEUE UPDATE",
+            ),
+            ("mq.dequeue", "queue COUNT LOCK BLOCK EOQ"),
+            (
+                "mq.done",
+                "queue id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP",
+            ),
+            ("mq.extend", "queue id token ms"),
+            ("mq.status", "queue id"),
+            ("mq.get", "queue id"),
+            ("mq.cancel", "queue id"),
+            ("mq.info", "queue"),
+            ("mq.help", ""),
+        ]);
+        for (name, ..) in COMMANDS {
+            let docs = lab.client().ok(&format!("COMMAND DOCS {name}")).fields();
+            let docs = docs[name].fields();
+            for field in ["summary", "since", "complexity"] {
+                assert!(!docs[field].text().is_empty(), "{name} {field}");
+            }
+            assert_eq!(docs["group"].text(), "module");
+            assert_eq!(docs["module"].text(), "mq");
+            let mut found = BTreeSet::new();
+            if let Some(arguments) = docs.get("arguments") {
+                collect(arguments, &mut found);
+            }
+            for option in options[name].split_ascii_whitespace() {
+                assert!(found.contains(option), "{name} {option}: {found:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn all_commands_of_the_module_can_be_listed() {
+    contract(|lab| {
+        if !lab.has(7, 0) {
+            return;
+        }
+        let listed = words(&lab.client().ok("COMMAND LIST FILTERBY MODULE mq"));
+        for (name, ..) in COMMANDS {
+            assert!(listed.contains(name), "{name}: {listed:?}");
+        }
+        assert!(
+            listed.iter().all(|name| name.starts_with("mq.")),
+            "{listed:?}"
+        );
+    });
+}
+
+#[test]
+fn help_shows_each_command_as_it_is_written() {
+    contract(|lab| {
+        let reply = lab.client().ok("MQ.HELP");
+        let lines: Vec<_> = reply.items().iter().map(ReplyExt::text).collect();
+        for syntax in [
+            "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
+             [PRIORITY p] [REQUEUE] [UPDATE]",
+            "MQ.DONE queue id token [SUCCESS | RETRY | ERROR [REASON text] | RELEASE] \
+             [BACKOFF ms | BACKOFF EXP]",
+            "MQ.EXTEND queue id token ms",
+            "MQ.STATUS queue id",
+            "MQ.GET queue id",
+            "MQ.CANCEL queue id [id ...]",
+            "MQ.INFO queue",
+        ] {
+            assert!(
+                lines.iter().any(|line| line.trim() == syntax),
+                "{syntax}: {lines:#?}"
+            );
+        }
+        let dequeue = "MQ.DEQUEUE queue [COUNT n] [LOCK ms] [BLOCK ms | EOQ [ms ...]]";
+        assert!(
+            lines.iter().any(|line| line.trim() == dequeue),
+            "{lines:#?}"
+        );
+        assert!(lab.client().line("MQ.HELP me").is_err());
+    });
+}
+
+#[test]
+fn queues_are_found_by_their_type() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.put(&queue, "a", "queued");
+        client.ok(&format!("SET {queue}:not text"));
+        let (mut cursor, mut found) = ("0".to_string(), BTreeSet::new());
+        loop {
+            let pattern = format!("{queue}*");
+            let reply = ask!(
+                client,
+                "SCAN",
+                cursor,
+                "MATCH",
+                pattern,
+                "TYPE",
+                "mq-circle"
+            )
+            .unwrap();
+            found.extend(words(&reply.items()[1]));
+            cursor = reply.items()[0].text();
+            if cursor == "0" {
+                break;
+            }
+        }
+        assert_eq!(found, BTreeSet::from([queue]));
+    });
+}
