@@ -10,13 +10,9 @@ impl Queue {
     /// Removes a dead letter.
     pub(crate) fn remove_letter(&mut self, slot: u32) {
         self.unlink(slot);
-        self.unlist_letter(slot);
+        self.letters
+            .remove(&self.messages, slot, self.frame.next_id);
         self.free(slot);
-    }
-
-    fn unlist_letter(&mut self, slot: u32) {
-        let hash = self.messages.get(slot).hash;
-        self.letters.remove(hash, slot);
     }
 
     /// Makes an unlinked live message a dead letter, in place of an older one of the same id. A
@@ -35,7 +31,7 @@ impl Queue {
         if let Some(older) = self.find_letter(&message.key()) {
             self.remove_letter(older);
         }
-        self.unlist_live(slot);
+        self.live.remove(&self.messages, slot, self.frame.next_id);
         self.bury_loaded(slot, State::Dead { token, cause }, reason);
         count(&mut self.totals.dead);
         if let (Some(copy), Some(id)) = (copy, id) {
@@ -50,8 +46,8 @@ impl Queue {
     /// Lists an unlinked message that is in no index as a dead letter.
     pub(crate) fn bury_loaded(&mut self, slot: u32, state: State, reason: Option<&[u8]>) {
         self.set_reason(slot, reason);
-        let hash = self.messages.get(slot).hash;
-        self.letters.insert(hash, slot);
+        self.letters
+            .insert(&self.messages, slot, self.frame.next_id);
         self.link(slot, state);
     }
 
@@ -59,8 +55,9 @@ impl Queue {
     /// consumer's verdict counts. No live message has the id.
     pub(crate) fn revive(&mut self, slot: u32, token: Token) {
         self.unlink(slot);
-        self.unlist_letter(slot);
-        self.list_live(slot);
+        self.letters
+            .remove(&self.messages, slot, self.frame.next_id);
+        self.live.insert(&self.messages, slot, self.frame.next_id);
         self.link(
             slot,
             State::Locked {

@@ -43,6 +43,7 @@ mod effects;
 mod enqueue;
 mod eoq;
 mod id;
+mod ids;
 mod index;
 mod inspect;
 mod letters;

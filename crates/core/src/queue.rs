@@ -8,11 +8,10 @@ use crate::copies::{Copy, RareEntry};
 use crate::effects::Content;
 use crate::enqueue::Start;
 use crate::eoq::Eoq;
-use crate::id::{uuid_number, Key};
-use crate::index::Index;
+use crate::id::Key;
+use crate::ids::Ids;
 use crate::link::List;
 use crate::message::{Message, State};
-use crate::sequence::Sequence;
 use crate::slab::Slab;
 use crate::turn::Frame;
 use crate::types::{Instant, Priority, Token};
@@ -27,11 +26,8 @@ use crate::wheel::Wheel;
 pub struct Queue {
     pub(crate) messages: Slab<Message>,
     pub(crate) rares: Slab<RareEntry>,
-    /// Live messages whose id the queue made, as far as they lie close together.
-    pub(crate) made: Sequence,
-    /// All other live messages.
-    pub(crate) live: Index,
-    pub(crate) letters: Index,
+    pub(crate) live: Ids,
+    pub(crate) letters: Ids,
     pub(crate) ready: [List; Priority::LEVELS],
     /// Bit n is set when the ready list of priority n has any.
     pub(crate) ready_levels: u16,
@@ -99,9 +95,8 @@ impl Queue {
         Self {
             messages: Slab::default(),
             rares: Slab::default(),
-            made: Sequence::default(),
-            live: Index::default(),
-            letters: Index::default(),
+            live: Ids::default(),
+            letters: Ids::default(),
             ready: [List::default(); Priority::LEVELS],
             ready_levels: 0,
             wheel: Wheel::default(),
@@ -177,31 +172,12 @@ impl Queue {
 
     #[inline]
     pub(crate) fn find_live(&self, key: &Key<'_>) -> Option<u32> {
-        if let Key::Uuid(bytes) = key {
-            if let Some(slot) = self.made.get(uuid_number(*bytes)) {
-                if self.messages.get(slot).has_key(key) {
-                    return Some(slot);
-                }
-            }
-        }
-        self.find_in(&self.live, key)
+        self.live.find(&self.messages, key, || self.hash(key))
     }
 
     #[inline]
     pub(crate) fn find_letter(&self, key: &Key<'_>) -> Option<u32> {
-        self.find_in(&self.letters, key)
-    }
-
-    #[inline]
-    fn find_in(&self, index: &Index, key: &Key<'_>) -> Option<u32> {
-        if index.is_empty() {
-            return None;
-        }
-        let hash = self.hash(key);
-        index.find(hash, |slot| {
-            let message = self.messages.get(slot);
-            message.hash == hash && message.has_key(key)
-        })
+        self.letters.find(&self.messages, key, || self.hash(key))
     }
 
     /// The next delivery's token: `max(last token + 1, now in µs)`.
@@ -233,7 +209,7 @@ impl Queue {
             content.enqueued,
         );
         let slot = self.hold(message);
-        self.list_live(slot);
+        self.live.insert(&self.messages, slot, self.frame.next_id);
         count(&mut self.totals.enqueued);
         self.link(slot, state);
     }
@@ -243,40 +219,6 @@ impl Queue {
     pub(crate) fn hold(&mut self, message: Message) -> u32 {
         self.body_bytes += allocated(message.body_len());
         self.messages.insert(message)
-    }
-
-    /// Names a message in the index of live ones.
-    #[inline]
-    pub(crate) fn list_live(&mut self, slot: u32) {
-        let message = self.messages.get(slot);
-        if let Key::Uuid(bytes) = message.key() {
-            // A new page must soon be full: the queue's own ids come one after the other, those that
-            // others made may lie anywhere.
-            let number = uuid_number(bytes);
-            let is_next = number == self.frame.next_id.wrapping_sub(1);
-            let may_grow = self.messages.len() > FEW && (is_next || self.made.is_dense());
-            if self.made.insert(number, slot, may_grow) {
-                return;
-            }
-        }
-        self.live.insert(message.hash, slot);
-    }
-
-    #[inline]
-    pub(crate) fn unlist_live(&mut self, slot: u32) {
-        let messages = &self.messages;
-        let message = messages.get(slot);
-        if let Key::Uuid(bytes) = message.key() {
-            let live = &mut self.live;
-            let dissolve = |slot| live.insert(messages.get(slot).hash, slot);
-            if self
-                .made
-                .remove(uuid_number(bytes), slot, self.frame.next_id, dissolve)
-            {
-                return;
-            }
-        }
-        self.live.remove(message.hash, slot);
     }
 
     /// Puts an unlinked message into the list its new state belongs to, behind the others.
@@ -350,7 +292,7 @@ impl Queue {
     /// Removes an unlinked live message; its id is free.
     #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
-        self.unlist_live(slot);
+        self.live.remove(&self.messages, slot, self.frame.next_id);
         self.free(slot);
     }
 
@@ -385,7 +327,6 @@ impl Queue {
         size_of::<Self>()
             + self.messages.allocated() * size_of::<Message>()
             + self.rares.allocated() * size_of::<RareEntry>()
-            + self.made.bytes()
             + self.live.bytes()
             + self.letters.bytes()
             + self.wheel.bytes()
@@ -405,9 +346,6 @@ impl Start {
         }
     }
 }
-
-/// A queue that has held no more messages than this needs no pages for the ids it made.
-const FEW: usize = 64;
 
 /// Adds one to a counter, which may have any value in a loaded queue.
 #[inline]

@@ -295,7 +295,7 @@ impl Queue {
             if reason.is_some() {
                 self.set_reason(slot, reason);
             }
-            self.list_live(slot);
+            self.live.insert(&self.messages, slot, self.frame.next_id);
             self.link(slot, state);
         }
         Ok(())
