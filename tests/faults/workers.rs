@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use redis_mq_testkit::redis::{Client, Connection, RedisResult};
-use redis_mq_testkit::{call, Reply, ReplyExt};
+use redis_mq_testkit::{call, Reply, ReplyExt, Value};
 
 use super::aof::encode;
 use super::ledger::Ledger;
@@ -57,6 +57,7 @@ pub struct Crew {
     plan: Plan,
     ledger: Arc<Ledger>,
     producing: Arc<AtomicUsize>,
+    enough: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     seed: u64,
@@ -69,6 +70,7 @@ impl Crew {
             plan,
             ledger: Arc::default(),
             producing: Arc::default(),
+            enough: Arc::default(),
             stop: Arc::default(),
             threads: Vec::new(),
             seed,
@@ -80,14 +82,14 @@ impl Crew {
         &self.ledger
     }
 
-    /// Adds a producer that sends so many messages, or fewer if it is told to stop.
+    /// Adds a producer that sends so many messages, or fewer if that is enough.
     pub fn produce(&mut self, messages: usize) {
         let number = self.threads.len();
-        let (producing, stop) = (Arc::clone(&self.producing), Arc::clone(&self.stop));
+        let (producing, enough) = (Arc::clone(&self.producing), Arc::clone(&self.enough));
         producing.fetch_add(1, Ordering::SeqCst);
         self.start(move |worker| {
             for count in 0..messages {
-                if stop.load(Ordering::SeqCst) {
+                if enough.load(Ordering::SeqCst) {
                     break;
                 }
                 worker.send(&format!("p{number}-{count}"));
@@ -106,6 +108,11 @@ impl Crew {
         });
     }
 
+    /// Lets the producers send no more.
+    pub fn enough(&self) {
+        self.enough.store(true, Ordering::SeqCst);
+    }
+
     /// Whether any producer still has messages to send.
     pub fn is_producing(&self) -> bool {
         self.producing.load(Ordering::SeqCst) > 0
@@ -122,20 +129,19 @@ impl Crew {
         let mut peer = Peer::new(&self.plan.addrs);
         loop {
             let left = match peer.conn() {
-                Some(conn) => call!(*conn, "MQ.INFO", &self.plan.queue).map(|info| {
-                    if info.is_nil() {
-                        0
-                    } else {
-                        info.fields()["messages"].int()
-                    }
-                }),
-                None => Err("no connection".to_string()),
+                Some(conn) => call!(*conn, "MQ.INFO", &self.plan.queue),
+                None => Ok(Value::Nil), // the next try is at the next server
+            };
+            let left = match left {
+                Ok(info) if info.is_nil() => Err("no such queue".to_string()),
+                Ok(info) => Ok(info.fields()["messages"].int()),
+                Err(error) => {
+                    peer.next();
+                    Err(error)
+                }
             };
             if !self.is_producing() && left == Ok(0) {
                 break;
-            }
-            if left.is_err() {
-                peer.next();
             }
             if self.threads.iter().any(JoinHandle::is_finished) && started.elapsed() > deadline {
                 break; // the reason comes with the joined thread
@@ -361,6 +367,6 @@ impl Worker {
 
 /// Whether a replica has everything that this connection wrote.
 fn confirmed(conn: &mut Connection) -> bool {
-    let reply: Reply = call!(*conn, "WAIT", 1, 1000);
+    let reply: Reply = call!(*conn, "WAIT", 1, 200);
     reply.is_ok_and(|replicas| replicas.int() >= 1)
 }
