@@ -4,6 +4,7 @@ mod common;
 
 use std::{
     io::{BufRead, BufReader},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::{
         atomic::{AtomicUsize, Ordering},
@@ -37,6 +38,9 @@ fn worker_process() {
             .lock(MS(300))
             .end_of_queue(EndOfQueue::Block(S(5)))
             .build(move |_: Message<u32>| async move {
+                if pause >= S(3_600) {
+                    println!("\nbegan");
+                }
                 if !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
@@ -47,6 +51,8 @@ fn worker_process() {
         tokio::pin!(stop);
         assert!(futures_util::poll!(stop.as_mut()).is_pending());
         println!("\nready");
+        // For the test with wrong clocks: how far this one is from the file system's.
+        println!("\nclock {}", seconds_off());
         stop.await.unwrap()
     });
     println!(
@@ -54,6 +60,24 @@ fn worker_process() {
         report.unfinished.len(),
         report.unanswered.len()
     );
+}
+
+/// By how many seconds this process's clock is ahead of the kernel's, which dates files.
+fn seconds_off() -> i64 {
+    let dated = tempfile().metadata().unwrap().modified().unwrap();
+    let now = std::time::SystemTime::now();
+    match now.duration_since(dated) {
+        Ok(ahead) => ahead.as_secs() as i64,
+        Err(behind) => -(behind.duration().as_secs() as i64),
+    }
+}
+
+fn tempfile() -> std::fs::File {
+    let name = format!("client-clock-probe-{}", std::process::id());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let file = std::fs::File::create(&path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    file
 }
 
 /// A worker process; killed if the test ends first.
@@ -64,7 +88,17 @@ struct Process {
 
 impl Process {
     fn start(server: &Server, grace: Duration, handler: Duration) -> Self {
+        Self::start_with(server, grace, handler, &[])
+    }
+
+    fn start_with(
+        server: &Server,
+        grace: Duration,
+        handler: Duration,
+        environment: &[(&str, &Path)],
+    ) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
+            .envs(environment.iter().copied())
             .args([
                 "--exact",
                 "worker_process",
@@ -230,9 +264,91 @@ fn a_stop_beyond_its_grace_says_what_it_leaves() {
     queues.enqueue(3);
     let mut process = Process::start(&server, MS(50), S(3_600));
     process.said("ready");
-    wait_until(PATIENCE, || queues.info().locked == 3);
+    for _ in 0..3 {
+        process.said("began");
+    }
     process.signal("-TERM");
     assert_eq!(process.said("left"), "3 0");
     assert!(process.child.wait().unwrap().success());
     wait_until(PATIENCE, || queues.info().queued == 3);
+}
+
+/// One worker's clock is an hour ahead and the other's an hour behind: delays, locks, their
+/// extension and their end are what the server makes of them.
+#[test]
+fn worker_clocks_that_are_wrong_by_an_hour_change_nothing() {
+    const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/faults/clock.c");
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let library = scratch.join(format!("client-clock-{}.so", std::process::id()));
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-shared", "-fPIC", "-O2", "-o"])
+        .arg(&library)
+        .arg(SOURCE);
+    assert!(compile.status().unwrap().success());
+    let server = Server::start();
+    let queues = Queues::new(&server);
+    let hour = 3_600_000_000_i64;
+    let clocks: Vec<_> = [hour, -hour]
+        .iter()
+        .map(|offset| {
+            let file = scratch.join(format!("client-clock-{}-{offset}", std::process::id()));
+            std::fs::write(&file, offset.to_ne_bytes()).unwrap();
+            file
+        })
+        .collect();
+    let mut workers: Vec<_> = clocks
+        .iter()
+        .map(|clock| {
+            let environment = [("LD_PRELOAD", &*library), ("MQ_CLOCK_FILE", &**clock)];
+            // Handlers of three locks' length.
+            let worker = Process::start_with(&server, S(60), MS(900), &environment);
+            worker.said("ready");
+            let off: i64 = worker.said("clock ").parse().unwrap();
+            assert!(off.abs() > 3_000, "the clock is not wrong: {off} s");
+            worker
+        })
+        .collect();
+    let values: Vec<_> = (0..16).collect();
+    let messages = values.iter().map(|n| {
+        let options = EnqueueOptions::new();
+        (
+            n,
+            if n % 2 == 0 {
+                options
+            } else {
+                options.delay(MS(500))
+            },
+        )
+    });
+    for outcome in queues
+        .runtime
+        .block_on(queues.queue.enqueue_many(messages))
+        .unwrap()
+    {
+        assert!(outcome.unwrap().is_accepted());
+    }
+    wait_until(PATIENCE, || queues.info().total_done == 16);
+    let info = queues.info();
+    assert_eq!(
+        (info.total_delivered, info.total_expired_locks),
+        (16, 0),
+        "{info:?}"
+    );
+    for worker in &mut workers {
+        worker.signal("-TERM");
+        assert_eq!(worker.said("left"), "0 0");
+    }
+    // A killed worker's messages come back when its lock is over, not an hour later.
+    queues.enqueue(4);
+    let environment = [("LD_PRELOAD", &*library), ("MQ_CLOCK_FILE", &*clocks[0])];
+    let mut killed = Process::start_with(&server, S(60), S(3_600), &environment);
+    for _ in 0..4 {
+        killed.said("began");
+    }
+    killed.child.kill().unwrap();
+    wait_until(PATIENCE, || queues.info().queued == 4);
+    for file in clocks.iter().chain([&library]) {
+        std::fs::remove_file(file).unwrap();
+    }
 }

@@ -19,9 +19,11 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Fake(Arc<Inner>);
 
+type Script = dyn Fn(&[String]) -> String + Send + Sync;
+
 struct Inner {
     start: Instant,
-    script: Box<dyn Fn(&[String]) -> String + Send + Sync>,
+    script: Box<Script>,
     seen: Mutex<Vec<(u64, Vec<String>)>>,
     connects: Mutex<Vec<u64>>,
 }
