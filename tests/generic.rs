@@ -37,20 +37,27 @@ fn a_deleted_queue_is_gone_with_all_its_ids() {
 fn a_cleared_queue_delivers_the_same_id_again() {
     contract(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
-        client.enqueue(&queue, "old", "ID a");
-        let old = client.take(&queue);
-        client.ok(&format!("DEL {queue}"));
-        // The verdict of the old holder comes late, before and after the same id is there again.
-        assert!(client.try_done(&queue, &old, "").unwrap().is_nil());
-        client.enqueue(&queue, "new", "ID a");
-        assert!(client
-            .try_done(&queue, &old, "")
-            .unwrap_err()
-            .starts_with("STALE "));
-        let new = client.take(&queue);
-        assert_eq!((new.payload().as_str(), new.attempt), ("new", 1));
-        assert!(new.token > old.token, "a token is not given again");
-        assert_eq!(client.done(&queue, &new, ""), "done");
+        // Many times, because a clock of whole milliseconds would only often give a token twice.
+        for _ in 0..50 {
+            client.enqueue(&queue, "old", "ID a");
+            let old = client.take(&queue);
+            client.ok(&format!("DEL {queue}"));
+            // The verdict of the old holder comes late, before and after the same id is there again.
+            assert!(client.try_done(&queue, &old, "").unwrap().is_nil());
+            client.enqueue(&queue, "new", "ID a");
+            assert!(client
+                .try_done(&queue, &old, "")
+                .unwrap_err()
+                .starts_with("STALE "));
+            let new = client.take(&queue);
+            assert_eq!((new.payload().as_str(), new.attempt), ("new", 1));
+            assert!(new.token > old.token, "a token is not given again");
+            assert!(client
+                .try_done(&queue, &old, "")
+                .unwrap_err()
+                .starts_with("STALE "));
+            assert_eq!(client.done(&queue, &new, ""), "done");
+        }
     });
 }
 

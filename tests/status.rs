@@ -225,6 +225,43 @@ fn info_names_who_is_next_and_who_is_last() {
 }
 
 #[test]
+fn who_is_next_is_who_is_delivered_next_also_among_those_that_time_made_ready() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let mut last_due = 0;
+        for n in 0..60 {
+            let (priority, delay) = (n * 7 % 3, [0, 9, 4][n % 3]);
+            let options = format!("ID {n} PRIORITY {priority} DELAY {delay}");
+            client.enqueue(&queue, "p", &options);
+            let due = client.message(&queue, n.to_string()).int("due-at");
+            last_due = last_due.max(due);
+        }
+        for delivery in client.dequeue_many(&queue, 10, "LOCK 5") {
+            let due = client.message(&queue, &delivery.id).int("due-at");
+            last_due = last_due.max(due);
+        }
+        client.wait_for_time(last_due);
+        let last = client.info(&queue).text("last-mid");
+        let mut order = Vec::new();
+        loop {
+            let next = client.info(&queue).text("next-mid");
+            match client.dequeue(&queue, &format!("LOCK {HOUR}")) {
+                Some(delivery) => {
+                    assert_eq!(next, Some(delivery.id()), "after {order:?}");
+                    order.push(delivery.id());
+                }
+                None => {
+                    assert_eq!(next, None);
+                    break;
+                }
+            }
+        }
+        assert_eq!(order.len(), 60);
+        assert_eq!(last.as_ref(), order.last());
+    });
+}
+
+#[test]
 fn info_tells_how_long_until_time_moves_something() {
     contract(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());

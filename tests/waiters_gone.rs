@@ -127,6 +127,21 @@ fn a_client_that_goes_right_after_its_command_leaves_no_trace() {
 }
 
 #[test]
+fn a_waiter_whose_user_is_deleted_gets_nothing() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.ok(&format!("ACL SETUSER {queue} on nopass ~* +@all"));
+        let mut waiter = lab.client();
+        waiter.ok(&format!("AUTH {queue} any"));
+        lab.block(&mut waiter, &format!("MQ.DEQUEUE {queue} BLOCK 0"));
+        client.ok(&format!("ACL DELUSER {queue}"));
+        waiter.frame().unwrap_err();
+        lab.wait_until_gone(waiter.id);
+        nothing_is_locked_for_the_gone(lab, 0, &queue);
+    });
+}
+
+#[test]
 fn the_blocked_consumers_are_counted_back_to_none() {
     contract_on(Server::builder(), |lab| {
         let (mut client, queue) = (lab.client(), lab.queue());

@@ -1,7 +1,7 @@
 //! Where a test takes place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
 use redis_mq_testkit::{wait_until, ReplyExt, Server, ServerBuilder, PATIENCE};
@@ -20,11 +20,25 @@ pub enum Protocol {
 /// Runs a test on the server that all tests of this program share, in each protocol. The tests keep
 /// apart by the names of their queues.
 pub fn contract(test: impl Fn(&Lab<'_>)) {
-    static SHARED: OnceLock<Server> = OnceLock::new();
-    let server = SHARED.get_or_init(Server::start);
+    let server = shared();
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
-        test(&Lab { server, protocol });
+        test(&Lab {
+            server: &server,
+            protocol,
+        });
     }
+}
+
+/// The server that the tests which run at this moment share; it ends with the last of them.
+fn shared() -> Arc<Server> {
+    static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+    // A test that panics while it starts the server leaves the lock usable.
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.upgrade().unwrap_or_else(|| {
+        let server = Arc::new(Server::start());
+        *shared = Arc::downgrade(&server);
+        server
+    })
 }
 
 /// Runs a test on a server of its own, in each protocol, for what concerns the whole server. It
