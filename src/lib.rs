@@ -13,6 +13,7 @@ pub mod commands;
 pub mod config;
 pub mod datatype;
 pub mod error;
+pub mod eviction;
 pub mod info;
 pub mod parse;
 pub mod redis;
@@ -49,6 +50,7 @@ fn offer(ctx: &Ctx, args: Args<'_>) -> Result<(), LoadError> {
     ctx.register_commands(commands::COMMANDS)?;
     info::register(ctx)?;
     wake::register(ctx)?;
+    eviction::register(ctx);
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! How every command works on a queue: open the key, take one turn, send the effects, wake who waits.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rand::RngCore;
-use redis_mq_core::{ApplyError, Now, Queue, Replication, Settings, Span, Totals, Turn};
+use redis_mq_core::{ApplyError, Now, Queue, Replication, Settings, Span, Token, Totals, Turn};
 
 use crate::commands::apply;
 use crate::config;
@@ -11,6 +13,10 @@ use crate::info;
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
 use crate::role;
 use crate::wake;
+
+/// The largest token that any queue of this server has given. A queue that is made where another was
+/// just deleted must not give its tokens again: the clock may not have moved on meanwhile.
+static LARGEST_TOKEN: AtomicU64 = AtomicU64::new(0);
 
 /// The settings as they stand.
 #[inline]
@@ -55,6 +61,7 @@ pub fn take<R>(
         return Err(Error::ReadOnly);
     }
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
+    let is_new = key.value().is_none();
     let stored = match missing {
         Missing::Create => key.value_or_create(StoredQueue::new)?,
         Missing::Leave => match key.value_mut() {
@@ -70,6 +77,9 @@ pub fn take<R>(
     let mut turn = Turn::new(now, random.next_u64(), &settings, log);
     if send == Send::Effects {
         turn.spell_out();
+    }
+    if is_new {
+        queue.continue_tokens(&mut turn, Token::new(LARGEST_TOKEN.load(Ordering::Relaxed)));
     }
     let result = step(queue, &mut turn);
     match stored.log.replication() {
@@ -115,6 +125,14 @@ fn end_of_change(
         return;
     };
     let added = stored.queue.totals().since(&before);
+    if added.delivered != 0 {
+        let token = stored
+            .queue
+            .last_token()
+            .value()
+            .max(LARGEST_TOKEN.load(Ordering::Relaxed));
+        LARGEST_TOKEN.store(token, Ordering::Relaxed);
+    }
     stored.published.publish(&stored.queue);
     wake::after(ctx, name, now, stored);
     drop(key);

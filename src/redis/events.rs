@@ -33,6 +33,8 @@ pub enum EventKind {
     AsyncLoading,
     /// [`Event::Cron`]
     Cron,
+    /// [`Event::ConfigChanged`]
+    ConfigChanged,
 }
 
 /// Where a longer affair of the server stands.
@@ -70,6 +72,8 @@ pub enum Event {
     AsyncLoading(Phase),
     /// The server's periodic work, about `hz` times a second.
     Cron,
+    /// An operator has set something, from 7.0 on.
+    ConfigChanged,
 }
 
 /// Subscribes `H` to events. A kind that the server does not have never happens there.
@@ -101,6 +105,7 @@ impl EventKind {
             EventKind::ForkChild => raw::REDISMODULE_EVENT_FORK_CHILD,
             EventKind::AsyncLoading => raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
             EventKind::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
+            EventKind::ConfigChanged => raw::REDISMODULE_EVENT_CONFIG,
         }
     }
 }
@@ -178,6 +183,7 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
             _ => return None,
         }),
         raw::REDISMODULE_EVENT_CRON_LOOP => Event::Cron,
+        raw::REDISMODULE_EVENT_CONFIG => Event::ConfigChanged,
         _ => return None,
     };
     Some(event)

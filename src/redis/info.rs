@@ -42,6 +42,25 @@ impl InfoWriter {
     }
 }
 
+impl Ctx {
+    /// A field of the server's own `INFO`, for what no other function tells.
+    pub fn server_field(&self, section: &CStr, field: &CStr) -> Option<String> {
+        // SAFETY: function pointers that are written only at initialisation, a live context and
+        // NUL-terminated names; the field's text lives until the data is freed, after it is copied.
+        unsafe {
+            let get = raw::RedisModule_GetServerInfo?;
+            let field_of = raw::RedisModule_ServerInfoGetFieldC?;
+            let free = raw::RedisModule_FreeServerInfo?;
+            let data = get(self.raw(), section.as_ptr());
+            let text = field_of(data, field.as_ptr());
+            let text =
+                (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
+            free(self.raw(), data);
+            text
+        }
+    }
+}
+
 /// Makes `S` part of `INFO`.
 pub fn register_info<S: InfoSource>(ctx: &Ctx) -> Result<(), LoadError> {
     // SAFETY: the context of `OnLoad`.

@@ -98,6 +98,7 @@ impl Queue {
                     return Err(ApplyError::Diverged("a cancelled message is not there"));
                 }
             }
+            Effect::TokensAfter { token } => self.last_token = self.last_token.max(token.value()),
             Effect::Forget { key } => {
                 let slot = self.letter(key)?;
                 self.remove_letter(slot);

@@ -52,6 +52,10 @@ pub(crate) enum Effect<'a> {
     Revive {
         key: Key<'a>,
     },
+    /// Tokens go on behind this one.
+    TokensAfter {
+        token: Token,
+    },
 }
 
 /// What a producer said of a message, and when it did.
@@ -84,6 +88,7 @@ const EXTEND: u8 = 10;
 const CANCEL: u8 = 11;
 const FORGET: u8 = 12;
 const REVIVE: u8 = 13;
+const TOKENS_AFTER: u8 = 14;
 
 const TIME_KEPT: u64 = 0;
 const TIME_READY: u64 = 1;
@@ -148,11 +153,19 @@ impl<'a> Effect<'a> {
             Self::Cancel { key } => head(out, CANCEL, key),
             Self::Forget { key } => head(out, FORGET, key),
             Self::Revive { key } => head(out, REVIVE, key),
+            Self::TokensAfter { token } => {
+                out.push(TOKENS_AFTER);
+                put_number(out, token.value());
+            }
         }
     }
 
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, Damaged> {
         let tag = reader.byte()?;
+        if tag == TOKENS_AFTER {
+            let token = read_token(reader)?.ok_or(Damaged("tokens behind no token"))?;
+            return Ok(Self::TokensAfter { token });
+        }
         let key = read_key(reader)?;
         let optional = |reader: &mut Reader<'_>| -> Result<Option<Instant>, Damaged> {
             let instant = read_instant(reader)?;

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 
 use crate::copies::{Copy, RareEntry};
-use crate::effects::Content;
+use crate::effects::{Content, Effect};
 use crate::enqueue::Start;
 use crate::eoq::Eoq;
 use crate::id::Key;
@@ -13,7 +13,7 @@ use crate::ids::Ids;
 use crate::link::List;
 use crate::message::{Message, State};
 use crate::slab::Slab;
-use crate::turn::Frame;
+use crate::turn::{Frame, Turn};
 use crate::types::{Instant, Priority, Token};
 use crate::wheel::Wheel;
 
@@ -186,6 +186,21 @@ impl Queue {
         let value = (self.last_token + 1).max(self.frame.now_us);
         // Only a queue from forged bytes gets there; it must stay one that can be loaded.
         Token::new(value).min(Token::MAX)
+    }
+
+    /// The newest token given, or the one that tokens were set to go on behind.
+    pub fn last_token(&self) -> Token {
+        Token::new(self.last_token)
+    }
+
+    /// Lets tokens go on behind `token`, that of a delivery of an older queue of the same name: its
+    /// consumer must not end a delivery of this one. Changes nothing where the clock is past it.
+    pub fn continue_tokens(&mut self, turn: &mut Turn<'_>, token: Token) {
+        if token.value() >= turn.now.micros().max(self.last_token + 1) {
+            self.enter_frame(turn);
+            self.emit(turn, &Effect::TokensAfter { token });
+            self.last_token = token.value();
+        }
     }
 
     /// The slot that a consumer gets next.
