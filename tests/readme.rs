@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use blocks::{Block, Page};
-use programs::{example, python, Process};
+use programs::{python, Process};
 use redis_mq_testkit::{
     call, module_path, server_bin, wait_until, workspace_root, FreePort, ReplyExt, Server, PATIENCE,
 };
@@ -75,15 +75,6 @@ fn wait_until_finished(server: &Server, process: &mut Process, messages: i64) {
     });
 }
 
-/// Lets a worker handle what it enqueues itself, and a message of another producer. Gives the
-/// worker, still at work.
-fn see_at_work(server: &Server, mut process: Process) -> Process {
-    wait_until_finished(server, &mut process, 1);
-    call!(server.conn(), "MQ.ENQUEUE", "mails", "to eve").unwrap();
-    wait_until_finished(server, &mut process, 2);
-    process
-}
-
 #[test]
 fn the_worker_in_python_works() {
     let Some(python) = python() else {
@@ -92,10 +83,13 @@ fn the_worker_in_python_works() {
     let server = Server::start();
     let script = server.dir().join("worker.py");
     fs::write(&script, block_of_front_page("python").text).unwrap();
-    let process = Process::start(python, &[script.as_os_str()], &server);
-    see_at_work(&server, process);
+    let mut process = Process::start(python, &script, &server);
+    wait_until_finished(&server, &mut process, 1);
+    call!(server.conn(), "MQ.ENQUEUE", "mails", "to eve").unwrap();
+    wait_until_finished(&server, &mut process, 2);
 }
 
+/// The client's own tests run that example.
 #[test]
 fn the_worker_in_rust_is_the_example_of_the_client() {
     let example = workspace_root().join("crates/client/examples/worker.rs");
@@ -105,14 +99,6 @@ fn the_worker_in_rust_is_the_example_of_the_client() {
         .expect("a description, then code");
     assert!(code.0.starts_with("//! "), "{}", code.0);
     assert_eq!(block_of_front_page("rust").text, code.1);
-}
-
-#[test]
-fn the_worker_in_rust_works_and_stops_when_asked() {
-    let server = Server::start();
-    let process = Process::start(example("worker"), &[], &server);
-    let status = see_at_work(&server, process).terminate();
-    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -1,39 +1,29 @@
-//! The workers of the front page as processes.
+//! Programs that the pages show, as processes.
 
-use std::env;
 use std::ffi::OsStr;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use redis_mq_testkit::{wait_until, workspace_root, Server, PATIENCE};
+use redis_mq_testkit::{workspace_root, Server};
 
 /// A process that ends with this value at the latest.
 pub struct Process(Child);
 
 impl Process {
-    /// Starts a program that finds the server in `REDIS_URL`.
-    pub fn start(program: impl AsRef<OsStr>, args: &[&OsStr], server: &Server) -> Self {
-        let child = Command::new(program.as_ref())
-            .args(args)
+    /// Starts a script that finds the server in `REDIS_URL`.
+    pub fn start(python: PathBuf, script: &Path, server: &Server) -> Self {
+        let child = Command::new(python)
+            .arg(script)
             .env("REDIS_URL", server.url())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
-        Self(child.unwrap_or_else(|error| panic!("{:?}: {error}", program.as_ref())))
+        Self(child.unwrap_or_else(|error| panic!("{}: {error}", script.display())))
     }
 
     /// Whether it still runs.
     pub fn runs(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
-    }
-
-    /// Asks it to end, and waits until it has.
-    pub fn terminate(mut self) -> ExitStatus {
-        let pid = self.0.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status();
-        assert!(asked.is_ok_and(|status| status.success()));
-        wait_until(PATIENCE, || !self.runs());
-        self.0.wait().expect("it has ended")
     }
 }
 
@@ -82,24 +72,4 @@ pub fn python() -> Option<PathBuf> {
         assert!(install.is_ok_and(|status| status.success()), "pip");
     }
     Some(python)
-}
-
-/// The client's example of that name, built of the sources as they are.
-pub fn example(name: &str) -> PathBuf {
-    let exe = env::current_exe().expect("the running program has a path");
-    // Tests run in <target>/<profile>/deps.
-    let folder = exe.ancestors().nth(2).expect("cargo's folders");
-    let profile = match folder.file_name().and_then(OsStr::to_str) {
-        Some("debug") | None => "dev",
-        Some(name) => name,
-    };
-    // With the features of the whole workspace, which is how its tests are built.
-    let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--workspace", "--example", name])
-        .args(["--profile", profile, "--target-dir"])
-        .arg(folder.parent().expect("cargo's folders"))
-        .current_dir(workspace_root())
-        .status();
-    assert!(built.is_ok_and(|status| status.success()), "cargo build");
-    folder.join("examples").join(name)
 }
