@@ -70,7 +70,7 @@ fn a_promoted_replica_goes_on_where_the_primary_was() {
         ("b", &["PRIORITY", "0"]),
         ("c", &["DELAY", "300"]),
     ] {
-        enqueue(&mut conn, "q", id, &options);
+        enqueue(&mut conn, "q", id, options);
     }
     let held = dequeue(&mut conn, "q", &["LOCK", "300"]).unwrap();
     replica.wait_for_sync(&primary);

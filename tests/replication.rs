@@ -113,6 +113,13 @@ fn a_replica_with_an_append_only_file_of_its_own_can_be_restarted_alone() {
         settle(&primary);
         assert_same_data(&primary, &[&replica]);
         let expected = Data::at_rest(&mut primary.conn());
+        // Some versions refuse to end while they write their first append-only file.
+        wait_until(PATIENCE, || {
+            replica
+                .info("persistence", "aof_rewrite_in_progress")
+                .as_deref()
+                == Some("0")
+        });
         replica.restart(Shutdown::NoSave);
         assert_eq!(
             Data::at_rest(&mut replica.conn()),
@@ -217,17 +224,6 @@ fn nothing_is_replicated_where_nothing_changed() {
     for command in quiet {
         let _ = wire.call(command); // errors are among them
     }
-    for command in quiet {
-        wire.call(&["MULTI"]).unwrap();
-        let _ = wire.call(command);
-        let _ = wire.call(&["EXEC"]);
-    }
-    for command in quiet.iter().filter(|command| command.len() > 1) {
-        let script = "return redis.pcall(unpack(ARGV))";
-        let mut words = vec!["EVAL", script, "1", command[1]];
-        words.extend_from_slice(command);
-        let _ = wire.call(&words);
-    }
     let after = aof::commands(&file);
     assert_eq!(
         after.len(),
@@ -239,6 +235,20 @@ fn nothing_is_replicated_where_nothing_changed() {
         server_number(&server, "replication", "master_repl_offset"),
         offset
     );
+    for command in quiet.iter().filter(|command| command.len() > 1) {
+        let script = "return redis.pcall(unpack(ARGV))";
+        let mut words = vec!["EVAL", script, "1", command[1]];
+        words.extend_from_slice(command);
+        let _ = wire.call(&words);
+    }
+    for command in quiet {
+        wire.call(&["MULTI"]).unwrap();
+        let _ = wire.call(command);
+        let _ = wire.call(&["EXEC"]);
+    }
+    // Before 7.0 the server writes the frame of transactions and scripts, whatever is in it.
+    let after = without_transactions(&aof::commands(&file)[written.len()..]);
+    assert!(after.is_empty(), "{:?}", shown(&after));
     assert_eq!(dataset_digest(&mut conn), state);
     assert_eq!(call!(conn, "EXISTS", "none", "new").unwrap().int(), 0);
 }
@@ -404,15 +414,13 @@ fn a_waiter_that_is_woken_in_vain_leaves_what_time_did_in_the_stream() {
             }
             .unwrap();
             call!(conn, "PING").unwrap();
-            call!(conn, "MQ.CANCEL", "q", "no such id").unwrap(); // lets time act at the latest
+            enqueue(&mut conn, "q", "served", &[]);
+            let served = faults::Delivery::of(&wire.reply().unwrap());
+            assert_eq!(served.name(), "served");
+            faults::let_time_act(&mut conn, "q");
             let state = digest(&mut conn, "q");
             call!(conn, "DEBUG", "LOADAOF").unwrap();
             assert_eq!(digest(&mut conn, "q"), state, "{id}, {by}");
-            enqueue(&mut conn, "q", "served", &[]);
-            assert_eq!(
-                faults::Delivery::of(&wire.reply().unwrap()).name(),
-                "served"
-            );
         }
     }
 }

@@ -191,6 +191,14 @@ pub fn dataset_digest(conn: &mut Connection) -> String {
         .text()
 }
 
+/// Lets time do what is due in a small queue, rather than wait until it does so by itself. It has to
+/// before a message is enqueued, which comes behind all that have become ready by then.
+#[track_caller]
+pub fn let_time_act(conn: &mut Connection, queue: &str) {
+    assert_eq!(enqueue(conn, queue, "for a moment", &[]), "added");
+    call!(*conn, "MQ.CANCEL", queue, "for a moment").expect("MQ.CANCEL answers");
+}
+
 /// Waits until a status is this one.
 #[track_caller]
 pub fn wait_for_status(conn: &mut Connection, queue: &str, id: &str, expected: Option<&str>) {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use redis_mq_testkit::redis::Connection;
 use redis_mq_testkit::{call, digest, wait_until, ReplyExt, PATIENCE};
 
-use super::{counter, dequeue, dequeue_many, done, enqueue, stable_counters, status, LONG_MS};
+use super::{
+    counter, dequeue, dequeue_many, done, enqueue, let_time_act, stable_counters, status, LONG_MS,
+};
 
 /// What a client can see of a queue, and the server's digest of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,6 +231,7 @@ pub fn build(conn: &mut Connection, queue: &str) -> Vec<Vec<u8>> {
         2
     );
     wait_for_nothing_due(conn, queue);
+    let_time_act(conn, queue);
     ids
 }
 
