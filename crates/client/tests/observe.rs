@@ -7,9 +7,9 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use common::{eventually, queue, quick, MS, S};
+use common::{eventually, queue, quick, slow_down_the_next_load, MS, S};
 use redis_mq_client::{EnqueueOptions, Message, Outcome};
-use redis_mq_testkit::{redis, Persistence, Server, Shutdown};
+use redis_mq_testkit::{Persistence, Server, Shutdown};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -107,7 +107,10 @@ async fn each_change_of_state_is_one_line_and_messages_are_counted() {
     let counters: &'static Counters = Box::leak(Box::default());
     metrics::set_global_recorder(counters).unwrap();
 
-    let mut server = Server::builder().persistence(Persistence::Rdb).start();
+    let mut server = Server::builder()
+        .persistence(Persistence::Rdb)
+        .config("rdbcompression", "no")
+        .start();
     let worker = quick(server.url(), "q")
         .size_warning(2, S(3_600))
         .sample_queue(MS(20))
@@ -164,13 +167,7 @@ async fn each_change_of_state_is_one_line_and_messages_are_counted() {
     assert_eq!(log.count(&["connection failed"]), 0);
 
     // Down for many tries, then loading for many, then back.
-    let mut fill = redis::pipe();
-    for n in 0..400 {
-        fill.cmd("SET").arg(format!("key-{n}")).arg(n).ignore();
-    }
-    fill.exec(&mut server.conn()).unwrap();
-    server.configure_next_start("key-load-delay", "5000");
-    server.configure_next_start("loading-process-events-interval-bytes", "1024");
+    slow_down_the_next_load(&server);
     server.shutdown(Shutdown::Save);
     eventually("it has noticed", async || worker.stats().outages >= 1).await;
     tokio::time::sleep(S(1)).await;

@@ -189,6 +189,7 @@ async fn a_stop_without_a_server_ends_in_time_and_says_what_is_unknown() {
     enqueue(&texts, "a").await;
     let go = Arc::new(Semaphore::new(0));
     let worker = quick(proxy.url(), &name)
+        .lock(S(3_600))
         .build({
             let go = go.clone();
             move |_: Message<String>| {

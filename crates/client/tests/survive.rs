@@ -13,7 +13,9 @@ use std::{
     time::Duration,
 };
 
-use common::{all_done, client, connection, eventually, info, queue, quick, MS, S};
+use common::{
+    all_done, client, connection, eventually, info, queue, quick, slow_down_the_next_load, MS, S,
+};
 use redis_mq_client::{
     connect, redis, EndOfQueue, EnqueueOptions, Event, Message, Queue, Side, Worker,
 };
@@ -198,17 +200,13 @@ async fn answers_given_during_a_failover_arrive_after_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_still_loading() {
-    let mut server = Server::builder().persistence(Persistence::Rdb).start();
+    let mut server = Server::builder()
+        .persistence(Persistence::Rdb)
+        .config("rdbcompression", "no")
+        .start();
     let mut producer = Producer::new(server.url()).await;
     producer.enqueue(3).await;
-    let mut conn = connection(server.url()).await;
-    let mut fill = redis::pipe();
-    for n in 0..400 {
-        fill.cmd("SET").arg(format!("key-{n}")).arg(n).ignore();
-    }
-    fill.exec_async(&mut conn).await.unwrap();
-    server.configure_next_start("key-load-delay", "5000");
-    server.configure_next_start("loading-process-events-interval-bytes", "1024");
+    slow_down_the_next_load(&server);
     server.shutdown(Shutdown::Save);
     let (worker, runs) = counting(quick(server.url(), NAME));
     let mut events = worker.events();

@@ -81,3 +81,17 @@ pub async fn all_done<T: ?Sized, C>(queue: &Queue<T, C>, count: u64) {
     })
     .await;
 }
+
+/// Makes the server load for two seconds when it is started the next time with its snapshot. It
+/// answers LOADING after every 2 MB, so that there have to be some.
+pub fn slow_down_the_next_load(server: &Server) {
+    let mut fill = redis::pipe();
+    for n in 0..400 {
+        fill.cmd("SET")
+            .arg(format!("key-{n}"))
+            .arg("x".repeat(50_000))
+            .ignore();
+    }
+    fill.exec(&mut server.conn()).unwrap();
+    server.configure_next_start("key-load-delay", "5000");
+}
