@@ -46,7 +46,7 @@ fn an_enqueue_wakes_whether_the_queue_exists_or_not() {
             for block in ["BLOCK 0", "BLOCK 3600000", "BLOCK 315360000000"] {
                 let mut waiter = lab.waiter(&queue, &format!("{block} LOCK 4321"));
                 client.enqueue(&queue, "payload", "ID a");
-                let (delivery, _) = served(lab, &mut waiter, &queue);
+                let delivery = waiter.delivery();
                 assert_eq!(delivery.payload(), "payload");
                 assert_eq!((delivery.attempt, delivery.lock_ms), (1, 4321), "{block}");
                 assert_eq!(client.done(&queue, &delivery, ""), "done");

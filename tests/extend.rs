@@ -29,7 +29,7 @@ fn an_extended_lock_holds_until_its_new_end_and_not_longer() {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", "ID a");
         let delivery = client.dequeue(&queue, "LOCK 1000").unwrap();
-        let old_deadline = client.delivered_at(&queue, &delivery) + 1000;
+        let old_deadline = client.now() + 1000;
         let deadline = client.extend(&queue, &delivery, 30).unwrap().int();
         let next = loop {
             let asked = client.now();

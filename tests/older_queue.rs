@@ -42,8 +42,10 @@ fn basics_empty_add_duplicate_deliver_lock_finish() {
 fn initial_delays_hold_duplicates_off_and_end_in_order() {
     contract(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
-        client.enqueue(&queue, "msg1", "ID mid1 DELAY 80");
-        client.enqueue(&queue, "msg2", "ID mid2 DELAY 20");
+        client.ok("MULTI");
+        client.ok(&format!("MQ.ENQUEUE {queue} msg1 ID mid1 DELAY 80"));
+        client.ok(&format!("MQ.ENQUEUE {queue} msg2 ID mid2 DELAY 20"));
+        client.ok("EXEC");
         let due1 = client.message(&queue, "mid1").int("due-at");
         let before = client.now();
         let outcome = client.enqueue(&queue, "again", "ID mid1");

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
+use std::time::Duration;
 
 use redis_mq_testkit::{wait_until, ReplyExt, Server, ServerBuilder, PATIENCE};
 
@@ -97,12 +98,15 @@ impl Lab<'_> {
         client
     }
 
-    /// Sends this command line from `client` and waits until the server has blocked it.
+    /// Sends this command line from `client` and waits until the server has blocked it, or has
+    /// answered already because the machine is slow.
     #[track_caller]
     pub fn block(&self, client: &mut Client, line: &str) {
         client.send(&super::words(line));
         let mut watcher = self.client();
-        wait_until(PATIENCE, || is_blocked(&mut watcher, client.id));
+        wait_until(PATIENCE, || {
+            is_blocked(&mut watcher, client.id) || client.has_reply_within(Duration::from_millis(1))
+        });
     }
 
     /// Whether the server has blocked this client.
