@@ -314,3 +314,34 @@ fn a_client_side_cache_is_told_of_changes_and_of_nothing_else() {
         assert_eq!(cache.status(&queue, "a"), None);
     });
 }
+
+#[test]
+fn a_client_side_cache_is_told_of_what_time_has_done() {
+    contract(|lab| {
+        if lab.protocol == Protocol::Resp2 {
+            return;
+        }
+        let (mut other, queue) = (lab.client(), lab.queue());
+        let mut cache = lab.client();
+        cache.ok("CLIENT TRACKING ON");
+        other.enqueue(&queue, "p", "ID a ATTEMPTS 1");
+        let delivery = other.take(&queue);
+        assert_eq!(cache.status(&queue, "a").as_deref(), Some("locked"));
+        other.extend(&queue, &delivery, 30).unwrap();
+        // The first tells of the new deadline; then nobody sends anything any more.
+        for expected in [None, Some("dead")] {
+            match cache.reply().unwrap() {
+                Value::Push { data, .. } => assert_eq!(data[0].items()[0].text(), queue),
+                reply => panic!("not an invalidation: {reply:?}"),
+            }
+            let status = cache.status(&queue, "a");
+            assert!(
+                expected.is_none() || status.as_deref() == expected,
+                "{status:?}"
+            );
+            if status.as_deref() == Some("dead") {
+                break;
+            }
+        }
+    });
+}

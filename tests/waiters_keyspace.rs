@@ -212,6 +212,24 @@ fn a_queue_that_is_deleted_while_a_message_comes_due_serves_nobody() {
 }
 
 #[test]
+fn a_queue_that_expires_before_its_message_is_due_serves_nobody() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.enqueue(&queue, "p", &format!("ID a DELAY {HOUR}"));
+        let mut waiter = lab.waiter(&queue, WAIT);
+        // In one go: the message is due long after the end of its queue.
+        client.ok("MULTI");
+        client.ok(&format!("MQ.ENQUEUE {queue} p ID a UPDATE DELAY 60"));
+        client.ok(&format!("PEXPIRE {queue} 10"));
+        client.ok("EXEC");
+        let now = client.now();
+        client.wait_for_time(now + 80);
+        assert_eq!(client.ok(&format!("EXISTS {queue}")).int(), 0);
+        still_waits(lab, &mut waiter, &queue);
+    });
+}
+
+#[test]
 fn flushing_leaves_the_waiters_waiting() {
     contract_on(Server::builder(), |lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
