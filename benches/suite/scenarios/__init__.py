@@ -1,0 +1,17 @@
+"""One module for each thing that is measured; each has `SECTION` and `run_scenario(bench)`."""
+
+from . import (
+    blocked,
+    cost,
+    depth,
+    due,
+    durability,
+    idle,
+    latency,
+    memory,
+    payloads,
+    stalls,
+    throughput,
+)
+
+ALL = [cost, memory, depth, stalls, throughput, payloads, durability, latency, due, blocked, idle]
