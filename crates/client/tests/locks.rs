@@ -101,11 +101,16 @@ fn a_handler_that_blocks_its_runtime_keeps_its_lock() {
             })
             .unwrap();
         all_done(&texts, 3).await;
-        let info = info(&texts).await;
-        assert_eq!((info.total_delivered, info.total_expired_locks), (3, 0));
+        assert_eq!(info(&texts).await.total_expired_locks, 0);
         worker
     });
-    assert_eq!(worker.stats().lost_locks, 0);
+    // What could not even be begun was given back meanwhile, for others to take.
+    let stats = worker.stats();
+    assert_eq!(
+        (stats.taken - stats.released, stats.lost_locks),
+        (3, 0),
+        "{stats:?}"
+    );
     runtime.block_on(async { assert!(worker.stop(S(10)).await.is_clean()) });
 }
 

@@ -130,6 +130,80 @@ async fn a_handler_beyond_the_deadline_is_cancelled_dropped_and_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_blocks_its_thread_does_not_hold_up_the_stop() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a").await;
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let begun = Arc::new(AtomicBool::new(false));
+    let worker = quick(url(), &name)
+        .build({
+            let begun = begun.clone();
+            move |_: Message<String>| {
+                begun.store(true, Ordering::SeqCst);
+                // Until the end of the test.
+                let _ = held.lock().unwrap().recv();
+                async {}
+            }
+        })
+        .unwrap();
+    eventually("it is begun", async || begun.load(Ordering::SeqCst)).await;
+    let report = worker.stop(MS(10)).await;
+    assert_eq!(report.unfinished, [MessageId::from("a")]);
+    eventually("it comes back", async || {
+        texts.status("a").await.unwrap() == Some(Status::Queued)
+    })
+    .await;
+    drop(release);
+}
+
+/// Nobody drives the runtime of the handlers: what was taken is given back, and nothing is taken
+/// until it runs again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_begins_is_given_back_to_others() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    for id in ["a", "b", "c"] {
+        enqueue(&texts, id).await;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let worker = {
+        let _entered = runtime.enter();
+        quick(url(), &name)
+            .build(|_: Message<String>| async {})
+            .unwrap()
+    };
+    eventually("they are taken", async || worker.stats().taken == 3).await;
+    // A wait that was under way gets some of them again, and gives them back too.
+    eventually("they are given back", async || {
+        let stats = worker.stats();
+        stats.released >= 3 && stats.released == stats.taken && info(&texts).await.queued == 3
+    })
+    .await;
+    let taken = worker.stats().taken;
+    // As long as three waits of the worker.
+    tokio::time::sleep(S(1)).await;
+    assert_eq!(
+        (worker.stats().taken, info(&texts).await.queued),
+        (taken, 3)
+    );
+    assert_eq!(texts.get("a").await.unwrap().unwrap().attempts, 0);
+    let driven = std::thread::spawn(move || {
+        runtime.block_on(async {
+            eventually("they are handled", async || worker.stats().finished == 3).await;
+            assert!(worker.stop(S(10)).await.is_clean());
+        });
+    });
+    tokio::task::spawn_blocking(|| driven.join().unwrap())
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_not_begun_is_given_back_without_counting_the_attempt() {
     let name = fresh_name();
     let texts = queue::<String>(url(), &name).await;

@@ -79,8 +79,8 @@ impl<C> WorkerBuilder<C> {
         self
     }
 
-    /// How many messages one reply may bring; 512 by default, and never more than there are free
-    /// handlers. With large payloads a smaller number bounds the memory they take.
+    /// How many messages one reply may bring; 512 by default. It is never more than there are free
+    /// handlers, and with large payloads only as many as make some megabytes.
     pub fn max_batch(mut self, messages: usize) -> Self {
         self.settings.max_batch = messages;
         self

@@ -63,6 +63,8 @@ struct State {
     /// A slot has been woken and has not looked yet.
     waking: bool,
     closed: bool,
+    /// Messages had to be given back since no slot began them; none has looked for one since.
+    stalled: bool,
     /// When the heartbeat will look next.
     beat_at: Option<Instant>,
 }
@@ -87,15 +89,17 @@ impl Desk {
 
     // Taking messages.
 
-    /// Free slots. 0 also while too many answers wait to be sent, and while one of them waits for
-    /// so long that its message may be ready again: this very worker would take it once more.
+    /// Free slots. 0 also while too many answers wait to be sent, while one of them waits for so
+    /// long that its message may be ready again (this very worker would take it once more), and
+    /// while the handlers' runtime does not run.
     pub(crate) fn free(&self) -> usize {
         self.free_in(&self.state())
     }
 
     fn free_in(&self, state: &State) -> usize {
         let unsent = state.post.letters.len() + state.sending;
-        if unsent > self.most_unsent || state.doubtful > 0 || (state.cut_off && unsent > 0) {
+        let waits = state.doubtful > 0 || (state.cut_off && unsent > 0);
+        if unsent > self.most_unsent || waits || state.stalled {
             return 0;
         }
         self.handlers - (state.ready.len() + state.running.len()).min(self.handlers)
@@ -123,18 +127,27 @@ impl Desk {
         }
     }
 
-    /// Puts deliveries before the handlers, or, when the desk is closed, gives them back.
-    pub(crate) fn admit(&self, deliveries: impl IntoIterator<Item = Arc<Delivery>>) {
+    /// Puts deliveries before the handlers, or gives them back if nobody would begin them.
+    pub(crate) fn admit(&self, deliveries: Vec<Arc<Delivery>>) {
         let mut state = self.state();
-        for delivery in deliveries {
-            if state.closed {
-                self.send(&mut state, delivery, Answer::Release);
-            } else {
-                self.look_by(&mut state, delivery.extend_at());
-                state.ready.push_back(delivery);
-            }
+        if let Some(due) = deliveries.iter().map(|delivery| delivery.extend_at()).min() {
+            self.look_by(&mut state, due);
+        }
+        state.ready.extend(deliveries);
+        if state.closed || state.stalled {
+            self.give_back(&mut state);
         }
         self.wake_slot(&mut state);
+    }
+
+    /// Gives back what was not begun. Each goes to the front of the queue, so that the last one
+    /// goes first.
+    fn give_back(&self, state: &mut State) {
+        while let Some(delivery) = state.ready.pop_back() {
+            if matches!(delivery.how_lost(), None | Some(LostLock::Unconfirmed)) {
+                self.send(state, delivery, Answer::Release);
+            }
+        }
     }
 
     // Handling.
@@ -157,6 +170,9 @@ impl Desk {
                 let mut state = self.state();
                 if woken {
                     state.waking = false;
+                }
+                if std::mem::take(&mut state.stalled) {
+                    self.tell_room(&mut state);
                 }
                 while let Some(delivery) = state.ready.pop_front() {
                     match delivery.how_lost() {
@@ -209,11 +225,7 @@ impl Desk {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
-        while let Some(delivery) = state.ready.pop_front() {
-            if matches!(delivery.how_lost(), None | Some(LostLock::Unconfirmed)) {
-                self.send(&mut state, delivery, Answer::Release);
-            }
-        }
+        self.give_back(&mut state);
         drop(state);
         self.work.notify_waiters();
     }
@@ -287,10 +299,19 @@ impl Desk {
 
     // The heartbeat.
 
-    /// Looks at every lock: asks for the extensions that are due, and returns the deliveries whose
-    /// lock has ended, and when to look again (`None`: when there is something).
+    /// Looks at every lock: asks for the extensions that are due, gives back what should have been
+    /// begun long ago, and returns the deliveries whose lock has ended, and when to look again
+    /// (`None`: when there is something).
     pub(crate) fn look(&self, now: Instant) -> (Vec<Arc<Delivery>>, Option<Instant>) {
         let mut state = self.state();
+        if state
+            .ready
+            .iter()
+            .any(|delivery| delivery.extend_at() <= now)
+        {
+            state.stalled = true;
+            self.give_back(&mut state);
+        }
         let State {
             ready,
             running,
@@ -298,22 +319,19 @@ impl Desk {
             beat_at,
             ..
         } = &mut *state;
-        let (mut ended, mut next) = (Vec::new(), None);
+        let mut next = ready.iter().map(|delivery| delivery.extend_at()).min();
+        let mut ended = Vec::new();
         let before = post.extensions.len();
-        for delivery in ready
-            .iter()
-            .chain(running.iter().map(|(_, delivery)| delivery))
-        {
-            if delivery.is_lost() {
-                continue;
-            }
+        for (_, delivery) in running.iter().filter(|(_, delivery)| !delivery.is_lost()) {
             let deadline = delivery.deadline();
             if deadline <= now {
                 ended.push(Arc::clone(delivery));
                 continue;
             }
             let mut look_at = delivery.extend_at();
-            if look_at <= now && !delivery.extending.swap(true, Ordering::AcqRel) {
+            // Those that are due soon go along, so that not each of many needs a look of its own.
+            let due = look_at <= now + delivery.lock / 16;
+            if due && !delivery.extending.swap(true, Ordering::AcqRel) {
                 post.extensions.push(Arc::clone(delivery));
             }
             if delivery.extending.load(Ordering::Acquire) {

@@ -11,6 +11,7 @@ use tokio::{runtime::Handle, sync::broadcast, task::JoinSet};
 use crate::error::StartError;
 
 mod answering;
+mod batch;
 mod builder;
 mod core;
 pub(crate) mod delivery;

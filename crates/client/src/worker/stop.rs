@@ -58,8 +58,9 @@ impl Run {
             () = sleep_until(deadline) => {}
         }
         let unfinished = core.desk.abandon();
-        self.slots.shutdown().await;
-        // The last slot has said so already; a worker without slots has nobody who would.
+        // Handlers end at their next await. One that blocks its thread has none, and is not waited
+        // for: whatever it returns, its slot is not heard any more.
+        self.slots.abort_all();
         core.advance(Phase::Flushing);
         // Even a deadline that has passed leaves the time for one exchange with the server.
         let left = deadline.saturating_duration_since(Instant::now());

@@ -9,6 +9,7 @@ use tokio::{
 };
 
 use super::{
+    batch::Batch,
     core::{Core, Phase},
     delivery::Delivery,
     events::{Event, Poll, PollResult, Side},
@@ -56,6 +57,7 @@ struct Taking {
     core: Arc<Core>,
     link: Link,
     rate: Option<RateLimit>,
+    batch: Batch,
     /// The last poll got all it asked for, so that there is probably more.
     backlog: bool,
     /// Pauses for a server whose blocking wait does not wait.
@@ -74,6 +76,7 @@ impl Taking {
             rate: settings
                 .rate
                 .map(|(most, period)| RateLimit::new(most, period)),
+            batch: Batch::new(settings.max_batch),
             backlog: false,
             dry: Reconnect::new(SHORTEST_WAIT, wait.max(SHORTEST_WAIT)),
             core,
@@ -113,7 +116,7 @@ impl Taking {
                 // Enough got free, or time is up: either way it goes on.
                 let _ = timeout(GATHER, desk.room_for(share)).await;
             }
-            let free = desk.free().min(settings.max_batch);
+            let free = desk.free().min(self.batch.limit());
             let allowed = match &mut self.rate {
                 None => free,
                 Some(rate) => match rate.free(Instant::now()) {
@@ -195,6 +198,9 @@ impl Taking {
                 (PollResult::Wait(wait), wait.max(SHORTEST_WAIT))
             }
             Err(error) => {
+                if error.is_timeout() {
+                    self.batch.timed_out();
+                }
                 self.link.failed(&error);
                 (PollResult::Failed(error.to_string()), Duration::ZERO)
             }
@@ -203,6 +209,11 @@ impl Taking {
 
     fn take(&mut self, deliveries: Vec<Delivered>) {
         let received = Instant::now();
+        let bytes = deliveries
+            .iter()
+            .map(|delivered| delivered.payload.len())
+            .sum();
+        self.batch.arrived(deliveries.len(), bytes);
         if let Some(rate) = &mut self.rate {
             rate.took(received, deliveries.len());
         }
@@ -216,7 +227,7 @@ impl Taking {
             });
             delivery
         });
-        self.core.desk.admit(deliveries.collect::<Vec<_>>());
+        self.core.desk.admit(deliveries.collect());
     }
 
     /// A wait that ends long before its time, again and again, would make the worker spin.
