@@ -156,7 +156,6 @@ fn a_replica_killed_during_a_full_resync_starts_over() {
                     },
                 )
                 .config("key-load-delay", 500)
-                .config("loading-process-events-interval-bytes", 1024)
         };
         let primary = slow(faults::builder()).start();
         let mut replica = slow(faults::builder()).start();

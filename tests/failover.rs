@@ -370,9 +370,11 @@ fn a_killed_primary_costs_nothing_that_its_replica_confirmed() {
         thread::sleep(ms(rng.random_range(100..300))); // the moment of the fault is to be random
         first.kill9();
         second.promote();
-        // The dead one comes back empty, as there is no persistence, and follows the new one.
+        // The dead one comes back as a follower of the new one: as a primary, be it for a moment, it
+        // would offer what it knew long ago.
+        first.configure_next_start("replicaof", &format!("127.0.0.1 {}", second.port()));
         first.start_again();
-        first.replica_of(&second);
+        first.wait_for_sync(&second);
         std::mem::swap(&mut first, &mut second);
         kills += 1;
     }

@@ -7,6 +7,7 @@
 mod faults;
 
 use std::collections::HashSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use faults::clock::Clock;
 use faults::mix::assert_same_data;
@@ -25,6 +26,22 @@ fn with_clock() -> (Clock, Server) {
     let clock = Clock::new();
     let server = clock.for_server(Server::builder()).start();
     (clock, server)
+}
+
+/// Sets the clock and waits until the server has noticed: some look at it only now and then.
+#[track_caller]
+fn step(clock: &Clock, server: &Server, offset_ms: i64) {
+    clock.set_ms(offset_ms);
+    let mut conn = server.conn();
+    wait_until(PATIENCE, || {
+        let seconds = call!(conn, "TIME").unwrap().items()[0].text();
+        let here = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_millis() as i64;
+        let off = seconds.parse::<i64>().unwrap() * 1000 - (here + offset_ms);
+        off.abs() < 10_000
+    });
 }
 
 fn blocked_consumer(server: &Server, queue: &str, already: usize) -> Wire {
@@ -58,7 +75,7 @@ fn a_step_forward_ends_locks_and_delays_for_consumers_that_wait() {
         .collect::<Vec<_>>();
     let mut far = blocked_consumer(&server, "far", 3);
 
-    clock.set_ms(HOUR_MS);
+    step(&clock, &server, HOUR_MS);
     let got: Vec<_> = waiters
         .iter_mut()
         .map(|wire| Delivery::of(&wire.reply().unwrap()))
@@ -77,7 +94,7 @@ fn a_step_forward_ends_locks_and_delays_for_consumers_that_wait() {
         !far.has_reply_within(ms(20)),
         "an hour is left of that delay"
     );
-    clock.set_ms(2 * HOUR_MS + 1000);
+    step(&clock, &server, 2 * HOUR_MS + 1000);
     assert_eq!(Delivery::of(&far.reply().unwrap()).name(), "d");
 }
 
@@ -85,12 +102,12 @@ fn a_step_forward_ends_locks_and_delays_for_consumers_that_wait() {
 fn after_a_step_back_old_locks_last_until_the_clock_has_caught_up() {
     let (clock, server) = with_clock();
     let mut conn = server.conn();
-    clock.set_ms(HOUR_MS);
+    step(&clock, &server, HOUR_MS);
     enqueue_many(&mut conn, "q", "old", 3, &[]);
     enqueue(&mut conn, "q", "delayed", &["DELAY", "100"]);
     let old = dequeue_many(&mut conn, "q", 3, &["LOCK", "100"]);
     done(&mut conn, "q", &old[1], &["BACKOFF", "100"]).unwrap();
-    clock.set_ms(0);
+    step(&clock, &server, 0);
 
     // They hold, and their consumers can still end them.
     assert_eq!(status(&mut conn, "q", "old0").as_deref(), Some("locked"));
@@ -127,7 +144,7 @@ fn after_a_step_back_old_locks_last_until_the_clock_has_caught_up() {
     let mut waiters: Vec<_> = (0..2)
         .map(|number| blocked_consumer(&server, "q", number))
         .collect();
-    clock.set_ms(HOUR_MS + 1000);
+    step(&clock, &server, HOUR_MS + 1000);
     let mut names: Vec<_> = waiters
         .iter_mut()
         .map(|wire| Delivery::of(&wire.reply().unwrap()).name())
@@ -144,7 +161,7 @@ fn a_step_back_within_the_lifetime_of_a_timer_does_not_make_new_delays_late() {
     // A timer is armed for what is due first, by the old time …
     enqueue(&mut conn, "q", "old", &["DELAY", "300"]);
     let mut first = blocked_consumer(&server, "q", 0);
-    clock.set_ms(-HOUR_MS);
+    step(&clock, &server, -HOUR_MS);
     // … and by the new time this is due long before it.
     enqueue(&mut conn, "q", "new", &["DELAY", "100"]);
     assert_eq!(Delivery::of(&first.reply().unwrap()).name(), "new");
@@ -153,7 +170,7 @@ fn a_step_back_within_the_lifetime_of_a_timer_does_not_make_new_delays_late() {
         dequeue(&mut conn, "other", LONG_WAIT).unwrap().name(),
         "another"
     );
-    clock.set_ms(1000);
+    step(&clock, &server, 1000);
     assert_eq!(dequeue(&mut conn, "q", LONG_WAIT).unwrap().name(), "old");
 }
 
@@ -165,14 +182,14 @@ fn the_order_of_messages_does_not_depend_on_the_clock() {
         .into_iter()
         .enumerate()
     {
-        clock.set_ms(offset);
+        step(&clock, &server, offset);
         enqueue(&mut conn, "q", &format!("m{number}"), &[]);
         let made = call!(conn, "MQ.ENQUEUE", "made", number).unwrap();
         assert_eq!(made.items()[0].text(), "added");
     }
     let (mut names, mut tokens) = (Vec::new(), Vec::new());
     for offset in [HOUR_MS, -HOUR_MS, 0, -2 * HOUR_MS, HOUR_MS] {
-        clock.set_ms(offset);
+        step(&clock, &server, offset);
         let one = dequeue(&mut conn, "q", &["LOCK", "360000000"]).unwrap();
         names.push(one.name());
         tokens.push(one.token);
@@ -206,7 +223,7 @@ fn a_restart_with_the_clock_set_back_neither_loses_nor_repeats() {
         let third = dequeue(&mut conn, "q", LONG_WAIT).unwrap();
         assert_eq!(third.name(), "m2");
         assert!(third.token > taken[1].token, "{persistence:?}");
-        clock.set_ms(2 * HOUR_MS);
+        step(&clock, &server, 2 * HOUR_MS);
         let second = dequeue(&mut conn, "q", &["BLOCK", "0"]).unwrap();
         assert_eq!((second.name(), second.attempt), ("m1".to_string(), 2));
     }
@@ -216,7 +233,7 @@ fn a_restart_with_the_clock_set_back_neither_loses_nor_repeats() {
 fn a_replica_with_a_wrong_clock_holds_the_same() {
     let (primary_clock, primary) = with_clock();
     let (replica_clock, replica) = with_clock();
-    replica_clock.set_ms(HOUR_MS);
+    step(&replica_clock, &replica, HOUR_MS);
     let mut conn = primary.conn();
     enqueue_many(&mut conn, "q", "before", 5, &["DELAY", "1800000"]);
     replica.replica_of(&primary);
@@ -235,7 +252,7 @@ fn a_replica_with_a_wrong_clock_holds_the_same() {
         Some("queued")
     );
     for offset in [-HOUR_MS, 2 * HOUR_MS] {
-        replica_clock.set_ms(offset);
+        step(&replica_clock, &replica, offset);
         assert_eq!(
             done(&mut conn, "q", &taken[1], &["RETRY", "BACKOFF", "60000"]).is_ok(),
             offset < 0
@@ -248,7 +265,7 @@ fn a_replica_with_a_wrong_clock_holds_the_same() {
         state,
         "the primary's steps still arrive"
     );
-    primary_clock.set_ms(HOUR_MS);
+    step(&primary_clock, &primary, HOUR_MS);
     wait_until(PATIENCE, || counter(&mut conn, "q", "total-dead") == 1);
     assert_same_data(&primary, &[&replica]);
 }
