@@ -56,7 +56,7 @@ impl Command for MqGet {
         tips: "nondeterministic_output",
         arguments: &[Argument::QUEUE, Argument::new("id", Kind::Text)],
         details: "\
-Reply: null, or a map (in RESP2 a flat array) of
+Reply: null, or a map (a flat array in RESP2, and on Redis 6.2 in RESP3 too) of
 
 | field | meaning |
 |---|---|
