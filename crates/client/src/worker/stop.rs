@@ -32,6 +32,9 @@ impl StopReport {
     }
 }
 
+/// How long to wait for cancelled handlers to be dropped.
+const DROP_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A run of a worker, as the one who stops it sees it.
 pub(crate) struct Run {
     pub(crate) core: Arc<Core>,
@@ -58,17 +61,22 @@ impl Run {
             () = sleep_until(deadline) => {}
         }
         let unfinished = core.desk.abandon();
-        // Handlers end at their next await. One that blocks its thread has none, and is not waited
-        // for: whatever it returns, its slot is not heard any more.
         self.slots.abort_all();
         core.advance(Phase::Flushing);
+        let slots = &mut self.slots;
+        let dropped = async { while slots.join_next().await.is_some() {} };
         // Even a deadline that has passed leaves the time for one exchange with the server.
         let left = deadline.saturating_duration_since(Instant::now());
         let flush = left.max(core.spec.settings.response_timeout);
-        if timeout(flush, &mut self.engine).await.is_err() {
-            core.advance(Phase::Ended);
-            let _ = timeout(flush, &mut self.engine).await;
-        }
+        let flushed = async {
+            if timeout(flush, &mut self.engine).await.is_err() {
+                core.advance(Phase::Ended);
+                let _ = timeout(flush, &mut self.engine).await;
+            }
+        };
+        // Handlers end at their next await. One that blocks its thread has none, and is not waited
+        // for: whatever it returns, nobody listens to its slot any more.
+        let _ = tokio::join!(flushed, timeout(DROP_TIMEOUT, dropped));
         let unanswered = core.desk.collect(usize::MAX).letters;
         let report = StopReport {
             unfinished: unfinished
