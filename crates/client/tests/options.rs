@@ -284,6 +284,38 @@ async fn a_monitor_sees_every_poll_and_may_panic() {
     drop(worker);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_payloads_arrive_a_few_at_a_time() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let text = "x".repeat(1 << 20);
+    for _ in 0..40 {
+        assert!(texts.enqueue(&text).await.unwrap().is_accepted());
+    }
+    let taken = Arc::new(Mutex::new(Vec::new()));
+    let worker = quick(url(), &name)
+        .handlers(64)
+        .response_timeout(S(60))
+        .monitor({
+            let taken = taken.clone();
+            move |poll| {
+                if let PollResult::Taken(count) = poll.result {
+                    taken.lock().unwrap().push(count);
+                }
+            }
+        })
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    all_done(&texts, 40).await;
+    assert!(worker.stop(S(10)).await.is_clean());
+    let taken = taken.lock().unwrap();
+    assert_eq!(taken.iter().sum::<usize>(), 40);
+    assert!(
+        taken[0] <= 8 && taken[1..].iter().all(|count| *count <= 4),
+        "{taken:?}"
+    );
+}
+
 #[tokio::test]
 async fn bad_values_are_errors_at_build_time() {
     let refused =

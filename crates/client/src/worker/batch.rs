@@ -5,7 +5,7 @@
 const BYTES: usize = 4 << 20;
 
 /// How many to ask for while nothing is known about the messages' sizes.
-const FIRST: usize = 32;
+const FIRST: usize = 8;
 
 /// Learns the messages' sizes, so that many small ones share a round trip and large ones do not
 /// make a reply that takes too long.
@@ -53,8 +53,8 @@ mod tests {
     #[test]
     fn small_messages_come_in_growing_batches_up_to_the_limit() {
         let mut batch = Batch::new(200);
-        assert_eq!(batch.limit(), 32);
-        for limit in [64, 128, 200, 200] {
+        assert_eq!(batch.limit(), 8);
+        for limit in [16, 32, 64, 128, 200, 200] {
             batch.arrived(batch.limit(), batch.limit() * 100);
             assert_eq!(batch.limit(), limit);
         }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn large_messages_come_in_batches_that_arrive_in_time() {
         let mut batch = Batch::new(512);
-        batch.arrived(32, 32 << 20);
+        batch.arrived(8, 8 << 20);
         assert_eq!(batch.limit(), 4);
         batch.arrived(1, 1 << 30);
         assert_eq!(batch.limit(), 1);
@@ -81,7 +81,8 @@ mod tests {
     #[test]
     fn fewer_are_asked_for_after_a_reply_that_took_too_long() {
         let mut batch = Batch::new(512);
-        for limit in [8, 2, 1, 1] {
+        batch.arrived(8, 8);
+        for limit in [4, 1, 1] {
             batch.timed_out();
             assert_eq!(batch.limit(), limit);
         }
