@@ -1,7 +1,7 @@
 //! Puts a queue under load and says what came of it.
 //!
 //! One process does one job, given as a JSON object in the only argument, and prints one JSON line.
-//! `make bench` runs it; the fields of a job are those of [`job::Job`].
+//! `make bench` runs it; the fields of a job are those of [`job`].
 
 use std::process::ExitCode;
 
