@@ -2,6 +2,8 @@
 
 pub mod apply;
 pub mod cancel;
+#[cfg(test)]
+mod corpus;
 pub mod dequeue;
 pub mod done;
 pub mod enqueue;

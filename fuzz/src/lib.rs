@@ -1,0 +1,40 @@
+//! What the fuzz targets do with their bytes. The tests of the core and of the module replay the kept
+//! inputs through the same functions.
+
+pub mod arguments;
+pub mod effects;
+pub mod operations;
+pub mod pair;
+pub mod pieces;
+pub mod snapshot;
+
+// The module is a library for servers only, and its allocator asks the server for memory: so its
+// sources are compiled in here, without its entry point and its allocator.
+#[path = "../../src/commands/mod.rs"]
+pub mod commands;
+#[path = "../../src/config.rs"]
+pub mod config;
+#[path = "../../src/datatype.rs"]
+pub mod datatype;
+#[path = "../../src/error.rs"]
+pub mod error;
+#[path = "../../src/info.rs"]
+pub mod info;
+#[path = "../../src/parse.rs"]
+pub mod parse;
+#[path = "../../src/redis/mod.rs"]
+pub mod redis;
+#[path = "../../src/role.rs"]
+pub mod role;
+#[path = "../../src/turn.rs"]
+pub mod turn;
+#[path = "../../src/wake.rs"]
+pub mod wake;
+
+// The model tests use all of these, the target a part.
+#[allow(dead_code)]
+#[path = "../../crates/core/tests/against_model/model/mod.rs"]
+mod model;
+#[allow(dead_code)]
+#[path = "../../crates/core/tests/against_model/world/mod.rs"]
+mod world;
