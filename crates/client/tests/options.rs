@@ -280,7 +280,10 @@ async fn a_monitor_sees_every_poll_and_may_panic() {
         })
         .sum();
     assert_eq!(taken, 3, "{seen:?}");
-    assert_eq!(seen[0].0, 16);
+    assert!(
+        seen.iter().all(|(asked, _, _)| (1..=16).contains(asked)),
+        "{seen:?}"
+    );
     drop(worker);
 }
 
