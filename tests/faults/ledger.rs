@@ -122,6 +122,12 @@ impl Ledger {
         }
     }
 
+    /// How many messages were sent and not yet ended.
+    pub fn unfinished(&self) -> usize {
+        let state = self.lock();
+        state.attempted.len().saturating_sub(state.finished.len())
+    }
+
     /// The time from a producer's sending to the first delivery, by rank: 0.5 is the median.
     pub fn latency(&self, rank: f64) -> Option<Duration> {
         let mut all = self.lock().latencies.clone();

@@ -19,6 +19,15 @@ const EARNED: [&str; 4] = [
     "source and destination objects",
 ];
 
+/// Replies of a server that is not, or not now, the one to talk to.
+const AWAY: [&str; 5] = [
+    "READONLY",
+    "LOADING",
+    "MASTERDOWN",
+    "UNBLOCKED",
+    "EXECABORT",
+];
+
 /// A client that does random things.
 #[derive(Debug)]
 pub struct Mix {
@@ -26,6 +35,7 @@ pub struct Mix {
     database: i64,
     open: Vec<(&'static str, Delivery)>,
     whole_keys: bool,
+    servers_change: bool,
 }
 
 impl Mix {
@@ -36,6 +46,7 @@ impl Mix {
             database: 0,
             open: Vec::new(),
             whole_keys: true,
+            servers_change: false,
         }
     }
 
@@ -44,6 +55,27 @@ impl Mix {
     pub fn messages_only(mut self) -> Self {
         self.whole_keys = false;
         self
+    }
+
+    /// One whose server may go away or take no more writes; [`Self::step`] tells by an error.
+    #[must_use]
+    pub fn where_servers_change(mut self) -> Self {
+        self.servers_change = true;
+        self
+    }
+
+    /// The connection is a new one.
+    pub fn reconnected(&mut self) {
+        self.database = 0;
+    }
+
+    /// Removes all that such clients have made.
+    #[track_caller]
+    pub fn clear(conn: &mut Connection) {
+        for database in DATABASES.into_iter().rev() {
+            call!(*conn, "SELECT", database).expect("the database exists");
+            call!(*conn, "UNLINK", &QUEUES).expect("keys can be removed");
+        }
     }
 
     /// Does so many random things; each may be several commands.
@@ -62,7 +94,7 @@ impl Mix {
     ///
     /// # Errors
     ///
-    /// Those of the connection.
+    /// Those of the connection, and those of a server that is no longer the right one if that may be.
     pub fn step(&mut self, conn: &mut Connection) -> RedisResult<()> {
         if self.rng.random_ratio(1, 40) {
             self.database = *DATABASES.choose(&mut self.rng).expect("there are two");
@@ -116,6 +148,10 @@ impl Mix {
         let text = format!("{} {error}", error_text(&error));
         if EARNED.iter().any(|earned| text.contains(earned)) {
             return Ok(Value::Nil);
+        }
+        let moved = AWAY.iter().any(|away| text.contains(away));
+        if self.servers_change && (moved || error.is_io_error() || error.is_connection_dropped()) {
+            return Err(error);
         }
         let sent: Vec<_> = sent
             .iter()

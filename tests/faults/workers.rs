@@ -17,6 +17,9 @@ use super::aof::encode;
 use super::ledger::Ledger;
 use super::Delivery;
 
+/// Producers wait while so many messages are not ended.
+const AHEAD: usize = 5_000;
+
 /// What all of a crew have in common.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -89,6 +92,9 @@ impl Crew {
         producing.fetch_add(1, Ordering::SeqCst);
         self.start(move |worker| {
             for count in 0..messages {
+                while worker.ledger.unfinished() >= AHEAD && !enough.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(1));
+                }
                 if enough.load(Ordering::SeqCst) {
                     break;
                 }
