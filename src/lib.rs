@@ -50,6 +50,7 @@ fn offer(ctx: &Ctx, args: Args<'_>) -> Result<(), LoadError> {
     ctx.register_commands(commands::COMMANDS)?;
     info::register(ctx)?;
     wake::register(ctx)?;
+    redis::watch_other_modules(ctx);
     eviction::register(ctx);
     Ok(())
 }

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::call;
 use super::args::KeyName;
-use super::{borrow, load};
+use super::{borrow, keyspace, load};
 
 /// The server's context during one callback. It cannot be kept: it is neither `Clone` nor `Send`.
 pub struct Ctx {
@@ -149,6 +149,9 @@ impl Ctx {
     /// modules' handlers run at once, and they may change or delete it.
     #[inline]
     pub fn notify(&self, event: &CStr, key: KeyName<'_>) {
+        if !keyspace::anyone_listens() {
+            return;
+        }
         debug_assert!(
             borrow::is_free(),
             "a notification while a value is borrowed"

@@ -1,6 +1,6 @@
 //! What happens to the server as a whole.
 
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 
 use redis_module::raw;
 
@@ -35,6 +35,8 @@ pub enum EventKind {
     Cron,
     /// [`Event::ConfigChanged`]
     ConfigChanged,
+    /// [`Event::ModuleChanged`]
+    ModuleChanged,
 }
 
 /// Where a longer affair of the server stands.
@@ -74,6 +76,8 @@ pub enum Event {
     Cron,
     /// An operator has set something, from 7.0 on.
     ConfigChanged,
+    /// Another module was loaded or unloaded.
+    ModuleChanged,
 }
 
 /// Subscribes `H` to events. A kind that the server does not have never happens there.
@@ -106,6 +110,7 @@ impl EventKind {
             EventKind::AsyncLoading => raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
             EventKind::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
             EventKind::ConfigChanged => raw::REDISMODULE_EVENT_CONFIG,
+            EventKind::ModuleChanged => raw::REDISMODULE_EVENT_MODULE_CHANGE,
         }
     }
 }
@@ -184,6 +189,15 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
         }),
         raw::REDISMODULE_EVENT_CRON_LOOP => Event::Cron,
         raw::REDISMODULE_EVENT_CONFIG => Event::ConfigChanged,
+        raw::REDISMODULE_EVENT_MODULE_CHANGE => {
+            // SAFETY: an event of a module brings this structure, with a NUL-terminated name.
+            let change = unsafe { data.cast::<raw::RedisModuleModuleChangeV1>().as_ref() }?;
+            // SAFETY: as above.
+            if unsafe { CStr::from_ptr(change.module_name) } == crate::NAME {
+                return None;
+            }
+            Event::ModuleChanged
+        }
         _ => return None,
     };
     Some(event)

@@ -1,12 +1,14 @@
 //! What happens to single keys, by whatever command.
 
 use std::ffi::{c_char, c_int, CStr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redis_module::raw;
 
 use super::api::call;
 use super::args::KeyName;
 use super::context::Ctx;
+use super::events::{subscribe, Event, EventHandler, EventKind};
 use super::guard::guard;
 use super::load::{self, LoadError};
 
@@ -37,6 +39,73 @@ impl KeyEvents {
     /// Both classes.
     pub const fn and(self, other: KeyEvents) -> KeyEvents {
         KeyEvents(self.0 | other.0)
+    }
+}
+
+/// Whether another module is loaded, which may listen to notifications whatever the server's setting.
+static OTHER_MODULES: AtomicBool = AtomicBool::new(true);
+
+/// Whether anyone can hear a notification of a module: with the server's default nobody does, and a
+/// notification that nobody hears still costs as much as a look-up of the key.
+#[inline]
+pub(in crate::redis) fn anyone_listens() -> bool {
+    const CHANNELS: c_int =
+        (raw::REDISMODULE_NOTIFY_KEYSPACE | raw::REDISMODULE_NOTIFY_KEYEVENT) as c_int;
+
+    if OTHER_MODULES.load(Ordering::Relaxed) {
+        return true;
+    }
+    // SAFETY: a function pointer that is written only at initialisation; it takes nothing.
+    unsafe { raw::RedisModule_GetNotifyKeyspaceEvents }.is_none_or(|get| {
+        // SAFETY: as above.
+        let events = unsafe { get() };
+        events & CHANNELS != 0 && events & raw::REDISMODULE_NOTIFY_MODULE as c_int != 0
+    })
+}
+
+/// Learns at load whether this is the only module, and of those that come later.
+pub fn watch_other_modules(ctx: &Ctx) {
+    OTHER_MODULES.store(ctx.has_modules(), Ordering::Relaxed);
+    subscribe::<OtherModules>(ctx, &[EventKind::ModuleChanged]);
+}
+
+struct OtherModules;
+
+impl EventHandler for OtherModules {
+    fn on_event(_ctx: &Ctx, event: Event) {
+        if event == Event::ModuleChanged {
+            OTHER_MODULES.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Ctx {
+    /// Whether the server lists any module; while this one is loading it is not among them. Also true
+    /// if the server does not say.
+    fn has_modules(&self) -> bool {
+        // SAFETY: function pointers that are written only at initialisation, a live context and
+        // NUL-terminated strings; the format takes one of them; the reply is freed once.
+        unsafe {
+            let (Some(call), Some(len), Some(free)) = (
+                raw::RedisModule_Call,
+                raw::RedisModule_CallReplyLength,
+                raw::RedisModule_FreeCallReply,
+            ) else {
+                return true;
+            };
+            let reply = call(
+                self.raw(),
+                c"MODULE".as_ptr(),
+                c"c".as_ptr(),
+                c"LIST".as_ptr(),
+            );
+            if reply.is_null() {
+                return true;
+            }
+            let listed = len(reply);
+            free(reply);
+            listed != 0
+        }
     }
 }
 

@@ -31,7 +31,9 @@ pub use context::{Ctx, Flags, Role};
 pub use events::{subscribe, Event, EventHandler, EventKind, Phase};
 pub use info::{register_info, InfoSource, InfoWriter};
 pub use key::{ReadKey, WriteKey};
-pub use keyspace::{loading_tells_the_place, subscribe_keys, KeyEventHandler, KeyEvents};
+pub use keyspace::{
+    loading_tells_the_place, subscribe_keys, watch_other_modules, KeyEventHandler, KeyEvents,
+};
 pub use load::{load, LoadError, Options};
 pub use native::{NativeType, TypeHandle};
 pub use rdb::{AofWriter, DigestWriter, IoError, LoadedBytes, RdbReader, RdbWriter};
