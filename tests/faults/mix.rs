@@ -360,7 +360,7 @@ pub fn settle(server: &Server) {
                 } else {
                     info.fields()["next-due-ms"].int()
                 };
-                (next < 0 || next > 300_000) && ttl < 0
+                !(0..=300_000).contains(&next) && ttl < 0
             });
             // MQ.INFO tells what holds, whether it has been done or not.
             if call!(conn, "TYPE", queue).expect("TYPE answers").text() == "mq-circle" {

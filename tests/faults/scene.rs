@@ -240,7 +240,7 @@ pub fn build(conn: &mut Connection, queue: &str) -> Vec<Vec<u8>> {
 pub fn wait_for_nothing_due(conn: &mut Connection, queue: &str) {
     wait_until(PATIENCE, || {
         let next = counter(conn, queue, "next-due-ms");
-        next < 0 || next > 300_000
+        !(0..=300_000).contains(&next)
     });
 }
 
