@@ -20,6 +20,7 @@ use redis_mq_testkit::{wait_until, Server, PATIENCE};
 const NAME: &str = "q";
 const URL: &str = "MQ_TEST_WORKER_URL";
 const GRACE_MS: &str = "MQ_TEST_WORKER_GRACE_MS";
+const LOCK_MS: &str = "MQ_TEST_WORKER_LOCK_MS";
 const HANDLER_MS: &str = "MQ_TEST_WORKER_HANDLER_MS";
 
 /// Not a test of its own: with these variables set, this is the worker process of the others.
@@ -27,7 +28,7 @@ const HANDLER_MS: &str = "MQ_TEST_WORKER_HANDLER_MS";
 fn worker_process() {
     let Ok(url) = std::env::var(URL) else { return };
     let ms = |name: &str| MS(std::env::var(name).unwrap().parse().unwrap());
-    let (grace, pause) = (ms(GRACE_MS), ms(HANDLER_MS));
+    let (grace, lock, pause) = (ms(GRACE_MS), ms(LOCK_MS), ms(HANDLER_MS));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -35,7 +36,7 @@ fn worker_process() {
     let report = runtime.block_on(async {
         let worker = Worker::builder(client(url), NAME)
             .handlers(4)
-            .lock(MS(300))
+            .lock(lock)
             .end_of_queue(EndOfQueue::Block(S(5)))
             .build(move |_: Message<u32>| async move {
                 if pause >= S(3_600) {
@@ -87,13 +88,14 @@ struct Process {
 }
 
 impl Process {
-    fn start(server: &Server, grace: Duration, handler: Duration) -> Self {
-        Self::start_with(server, grace, handler, &[])
+    fn start(server: &Server, grace: Duration, lock: Duration, handler: Duration) -> Self {
+        Self::start_with(server, grace, lock, handler, &[])
     }
 
     fn start_with(
         server: &Server,
         grace: Duration,
+        lock: Duration,
         handler: Duration,
         environment: &[(&str, &Path)],
     ) -> Self {
@@ -107,6 +109,7 @@ impl Process {
             ])
             .env(URL, server.url())
             .env(GRACE_MS, grace.as_millis().to_string())
+            .env(LOCK_MS, lock.as_millis().to_string())
             .env(HANDLER_MS, handler.as_millis().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -204,7 +207,7 @@ fn workers_killed_at_a_thousand_random_points_lose_and_repeat_nothing() {
         for _ in 0..3 {
             scope.spawn(|| {
                 while kills.fetch_add(1, Ordering::Relaxed) < KILLS {
-                    let mut process = Process::start(&server, S(10), MS(random(3)));
+                    let mut process = Process::start(&server, S(10), MS(300), MS(random(3)));
                     // Most are killed at work, some while they start.
                     if random(8) > 0 {
                         process.said("ready");
@@ -216,7 +219,7 @@ fn workers_killed_at_a_thousand_random_points_lose_and_repeat_nothing() {
             });
         }
     });
-    let survivors = [(); 2].map(|()| Process::start(&server, S(10), Duration::ZERO));
+    let survivors = [(); 2].map(|()| Process::start(&server, S(10), MS(300), Duration::ZERO));
     wait_until(PATIENCE, || queues.info().messages == 0);
     let info = queues.info();
     assert_eq!(info.total_done, u64::from(MESSAGES), "{info:?}");
@@ -224,9 +227,9 @@ fn workers_killed_at_a_thousand_random_points_lose_and_repeat_nothing() {
         info.total_expired_locks > 0,
         "nobody was killed at work: {info:?}"
     );
-    assert_eq!(
-        info.total_delivered - info.total_done,
-        info.total_expired_locks,
+    // A lock may also end while its worker is alive but slow, and its answer still count.
+    assert!(
+        info.total_delivered - info.total_done <= info.total_expired_locks,
         "{info:?}"
     );
     drop(survivors);
@@ -238,7 +241,7 @@ fn a_storm_of_signals_is_one_orderly_stop() {
     let queues = Queues::new(&server);
     queues.enqueue(2_000);
     for round in 0..10 {
-        let mut process = Process::start(&server, S(60), MS(20));
+        let mut process = Process::start(&server, S(60), S(60), MS(20));
         process.said("ready");
         let before = queues.info().total_delivered;
         wait_until(PATIENCE, || queues.info().total_delivered > before);
@@ -262,7 +265,7 @@ fn a_stop_beyond_its_grace_says_what_it_leaves() {
     let server = Server::start();
     let queues = Queues::new(&server);
     queues.enqueue(3);
-    let mut process = Process::start(&server, MS(50), S(3_600));
+    let mut process = Process::start(&server, MS(50), MS(500), S(3_600));
     process.said("ready");
     for _ in 0..3 {
         process.said("began");
@@ -301,8 +304,8 @@ fn worker_clocks_that_are_wrong_by_an_hour_change_nothing() {
         .iter()
         .map(|clock| {
             let environment = [("LD_PRELOAD", &*library), ("MQ_CLOCK_FILE", &**clock)];
-            // Handlers of three locks' length.
-            let worker = Process::start_with(&server, S(60), MS(900), &environment);
+            // Handlers that take longer than their lock.
+            let worker = Process::start_with(&server, S(60), S(2), S(5), &environment);
             worker.said("ready");
             let off: i64 = worker.said("clock ").parse().unwrap();
             assert!(off.abs() > 3_000, "the clock is not wrong: {off} s");
@@ -342,7 +345,7 @@ fn worker_clocks_that_are_wrong_by_an_hour_change_nothing() {
     // A killed worker's messages come back when its lock is over, not an hour later.
     queues.enqueue(4);
     let environment = [("LD_PRELOAD", &*library), ("MQ_CLOCK_FILE", &*clocks[0])];
-    let mut killed = Process::start_with(&server, S(60), S(3_600), &environment);
+    let mut killed = Process::start_with(&server, S(60), S(2), S(3_600), &environment);
     for _ in 0..4 {
         killed.said("began");
     }

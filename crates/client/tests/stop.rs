@@ -52,6 +52,7 @@ async fn a_stop_waits_for_handlers_and_takes_nothing_new() {
     enqueue(&texts, "first").await;
     let go = Arc::new(Semaphore::new(0));
     let worker = quick(url(), &name)
+        .lock(S(2))
         .build({
             let go = go.clone();
             move |_: Message<String>| {
@@ -70,7 +71,7 @@ async fn a_stop_waits_for_handlers_and_takes_nothing_new() {
     // Longer than the lock: it is extended while the stop waits.
     tokio::select! {
         report = stopping.as_mut() => panic!("{report:?}"),
-        () = tokio::time::sleep(MS(1_500)) => {}
+        () = tokio::time::sleep(S(5)) => {}
     }
     assert_eq!(texts.status("first").await.unwrap(), Some(Status::Locked));
     eventually("the other is left", async || {
