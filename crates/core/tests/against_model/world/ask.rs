@@ -2,8 +2,8 @@
 
 use redis_mq_core::{Queue, Span, View};
 
-use super::{digest, World, POOL};
-use crate::model::Fields;
+use super::{digest, twin, World, POOL};
+use crate::model::{Fields, Seen};
 
 /// How many of the ids made last are asked for.
 const ASKED: usize = 6;
@@ -17,15 +17,17 @@ impl World {
             digest(&self.replica.queue),
             "queue and replica"
         );
-        self.compare_info(&self.queue, (self.wait_left(), self.dry_runs));
-        self.compare_info(&self.replica.queue, (0, 0));
-        self.compare_messages();
+        let seen = self.seen();
+        self.compare_info(&seen, &self.queue, (self.wait_left(), self.dry_runs));
+        self.compare_info(&seen, &self.replica.queue, (0, 0));
+        self.compare_messages(&seen);
     }
 
-    fn compare_messages(&self) {
-        let seen = self.seen();
+    fn compare_messages(&self, seen: &Seen) {
         let pool = POOL.iter().map(|id| id.to_vec());
-        for id in pool.chain(self.made.iter().rev().take(ASKED).cloned()) {
+        let made = self.made.iter().rev().take(ASKED);
+        let made = made.flat_map(|id| [id.clone(), twin(id)]);
+        for id in pool.chain(made) {
             let expected = seen.get(&id);
             for queue in [&self.queue, &self.replica.queue] {
                 assert_eq!(queue.get(self.clock(), &id).map(fields), expected);
@@ -35,8 +37,7 @@ impl World {
         }
     }
 
-    fn compare_info(&self, queue: &Queue, wait: (u64, u32)) {
-        let seen = self.seen();
+    fn compare_info(&self, seen: &Seen, queue: &Queue, wait: (u64, u32)) {
         let info = queue.info(self.clock());
         assert_eq!(info.counts, seen.counts());
         assert_eq!(info.counts.iter().sum::<u64>(), seen.total());

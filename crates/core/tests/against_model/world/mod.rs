@@ -133,6 +133,7 @@ impl World {
     fn id(&self, id: &Id) -> Option<Vec<u8>> {
         match id {
             Id::Made(back) => self.made.iter().rev().nth(*back).cloned(),
+            Id::Twin(back) => self.made.iter().rev().nth(*back).map(|made| twin(made)),
             Id::Pool(at) => Some(POOL[*at].to_vec()),
         }
     }
@@ -409,6 +410,13 @@ impl World {
     pub fn seen(&self) -> Seen {
         self.model.at(self.now())
     }
+}
+
+/// A UUID that differs in the time only.
+fn twin(made: &[u8]) -> Vec<u8> {
+    let mut twin = made.to_vec();
+    twin[0] = b'f';
+    twin
 }
 
 fn snapshot(queue: &Queue) -> Vec<Vec<u8>> {

@@ -1,5 +1,7 @@
 //! What can happen to a queue, and how often a test lets it.
 
+use std::ops::Range;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -42,6 +44,8 @@ pub enum Id {
     Pool(usize),
     /// One that the queue made, so many before the last.
     Made(usize),
+    /// Another UUID with the number of that one.
+    Twin(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -223,7 +227,7 @@ fn ms() -> impl Strategy<Value = Ms> {
     ]
 }
 
-fn enqueue() -> impl Strategy<Value = Enqueue> {
+fn enqueue(id: impl Strategy<Value = Option<Id>>) -> impl Strategy<Value = Enqueue> {
     let start = prop_oneof![
         6 => Just(Start::NotGiven), 3 => ms().prop_map(Start::After),
         2 => (0..60u64).prop_map(Start::At), 1 => ms().prop_map(Start::At),
@@ -233,7 +237,6 @@ fn enqueue() -> impl Strategy<Value = Enqueue> {
         prop_oneof![4 => Just(5u8), 1 => 0..10u8],
         any::<[bool; 2]>(),
     );
-    let id = option::weighted(0.8, chosen_id());
     let lock = option::weighted(0.2, ms().prop_map(|ms| ms.max(1)));
     (id, vec(any::<u8>(), 0..4), start, lock, options).prop_map(
         |(id, payload, start, lock, (attempts, priority, [requeue, update]))| Enqueue {
@@ -249,8 +252,8 @@ fn enqueue() -> impl Strategy<Value = Enqueue> {
     )
 }
 
-fn target() -> impl Strategy<Value = Target> {
-    let back = prop_oneof![6 => 0..2usize, 3 => 0..6usize, 1 => 0..30usize];
+fn target(old: Range<usize>) -> impl Strategy<Value = Target> {
+    let back = prop_oneof![6 => 0..2usize, 3 => 0..6usize, 1 => old];
     let which = prop_oneof![
         12 => Just(Which::Right), 1 => (1..3u64).prop_map(Which::WrongToken),
         1 => Just(Which::TokenOfAnother), 1 => Just(Which::WrongId),
@@ -291,16 +294,25 @@ pub fn settings() -> impl Strategy<Value = Settings> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    step_on(chosen_id, 0..30)
+}
+
+/// Steps on ids as `id` chooses them, and on as many of the newest deliveries as `old` says.
+fn step_on<I: Strategy<Value = Id> + 'static>(
+    id: impl Fn() -> I,
+    old: Range<usize>,
+) -> impl Strategy<Value = Step> {
     let lock = option::weighted(0.3, ms().prop_map(|ms| ms.max(1)));
     let count = prop_oneof![3 => Just(1usize), 1 => 1..5usize];
     prop_oneof![
-        10 => enqueue().prop_map(Step::Enqueue),
+        10 => enqueue(option::weighted(0.8, id())).prop_map(Step::Enqueue),
         8 => (count, lock, prop::bool::weighted(0.1)).prop_map(|(count, lock, from_server)| {
             Step::Dequeue { count, lock, from_server }
         }),
-        8 => (target(), verdict()).prop_map(|(target, verdict)| Step::Done { target, verdict }),
-        2 => (target(), ms()).prop_map(|(target, span)| Step::Extend { target, span }),
-        1 => vec(chosen_id(), 1..3).prop_map(Step::Cancel),
+        8 => (target(old.clone()), verdict())
+            .prop_map(|(target, verdict)| Step::Done { target, verdict }),
+        2 => (target(old), ms()).prop_map(|(target, span)| Step::Extend { target, span }),
+        1 => vec(id(), 1..3).prop_map(Step::Cancel),
         2 => vec(ms(), 0..3).prop_map(Step::Poll),
         1 => Just(Step::LetTimeAct),
         10 => clock().prop_map(Step::Clock),
@@ -312,4 +324,27 @@ fn step() -> impl Strategy<Value = Step> {
 
 pub fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step(), 1..most)
+}
+
+/// A queue of enough messages for pages of numbered ids, most with ids that it made, and then steps on those.
+pub fn steps_on_many(most: usize) -> impl Strategy<Value = Vec<Step>> {
+    let id = || {
+        prop_oneof![
+            1 => (0..8usize).prop_map(Id::Pool),
+            6 => (0..90usize).prop_map(Id::Made),
+            2 => (0..90usize).prop_map(Id::Twin),
+        ]
+    };
+    let some_id = option::weighted(0.2, id());
+    let fill = vec(enqueue(some_id).prop_map(Step::Enqueue), 66..85);
+    let take = (0..90usize).prop_map(|count| Step::Dequeue {
+        count,
+        lock: None,
+        from_server: false,
+    });
+    (fill, take, vec(step_on(id, 0..90), 1..most)).prop_map(|(mut steps, take, mut more)| {
+        steps.push(take);
+        steps.append(&mut more);
+        steps
+    })
 }
