@@ -20,12 +20,14 @@ use redis_mq_testkit::{
 use session::Shell;
 
 /// The pages written by hand.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "CHANGELOG.md",
     "docs/design.md",
+    "docs/format.md",
     "docs/guarantees.md",
     "docs/operations.md",
+    "docs/performance.md",
     "docs/security.md",
 ];
 
