@@ -1,0 +1,174 @@
+//! What must not happen in a hot step, counted instead of timed: allocations, and work that grows with
+//! the queue.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use redis_mq_core::{Enqueue, Log, Now, Queue, Replication, Settings, Span, Token, Turn, Verdict};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: all calls go to the system's allocator as they come; counting touches a plain cell of the
+// running thread.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's contract is that of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const START_US: u64 = 1_700_000_000_000_000;
+
+/// A queue and what a server keeps beside it.
+struct Bench {
+    queue: Queue,
+    log: Log,
+    settings: Settings,
+    now_us: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            queue: Queue::new(1),
+            log: Log::default(),
+            settings: Settings::default(),
+            now_us: START_US,
+        }
+    }
+
+    /// One turn; gives its result and how often it allocated.
+    fn turn<T>(&mut self, step: impl FnOnce(&mut Queue, &mut Turn<'_>) -> T) -> (T, usize) {
+        self.now_us += 10;
+        let before = ALLOCATIONS.with(Cell::get);
+        let now = Now::from_micros(self.now_us);
+        let mut turn = Turn::new(now, 7, &self.settings, &mut self.log);
+        let result = step(&mut self.queue, &mut turn);
+        (result, ALLOCATIONS.with(Cell::get) - before)
+    }
+
+    fn enqueue(&mut self, id: Option<&[u8]>) -> usize {
+        let mut request = Enqueue::new(&[b'x'; 40]);
+        request.id = id;
+        self.turn(|queue, turn| {
+            queue.enqueue(turn, &request);
+        })
+        .1
+    }
+
+    fn dequeue(&mut self, lock: Option<Span>) -> ((Vec<u8>, Token), usize) {
+        // Room for the longest id, so that only the queue's own allocations count.
+        let mut id = Vec::with_capacity(512);
+        let (token, allocations) = self.turn(|queue, turn| {
+            let mut token = None;
+            queue.dequeue(turn, 1, lock, |delivery| {
+                id.extend_from_slice(delivery.id.bytes());
+                token = Some(delivery.token);
+            });
+            token
+        });
+        ((id, token.expect("one is ready")), allocations)
+    }
+
+    fn done(&mut self, (id, token): &(Vec<u8>, Token)) -> usize {
+        let (ended, allocations) =
+            self.turn(|queue, turn| queue.done(turn, id, *token, Verdict::SUCCESS));
+        assert!(matches!(ended, Ok(Some(_))));
+        allocations
+    }
+
+    /// A queue that has held `many` messages at once, as one does after its first busy hour, and
+    /// holds some still.
+    fn warm(many: usize) -> Self {
+        let mut bench = Self::new();
+        for number in 0..many {
+            bench.enqueue(Some(number.to_string().as_bytes()));
+        }
+        while bench.queue.len() > many / 2 {
+            let (delivery, _) = bench.dequeue(None);
+            bench.done(&delivery);
+        }
+        bench
+    }
+}
+
+#[test]
+fn a_messages_life_takes_one_allocation() {
+    let mut bench = Bench::warm(4096);
+    for number in 0..2000 {
+        let id = format!("another:{number}");
+        assert_eq!(bench.enqueue(Some(id.as_bytes())), 1, "message {number}");
+        let (delivery, allocations) = bench.dequeue(None);
+        assert_eq!(allocations, 0, "delivery {number}");
+        assert_eq!(bench.done(&delivery), 0, "verdict {number}");
+    }
+}
+
+#[test]
+fn an_id_of_the_queue_takes_no_allocation_beyond_a_page_for_many() {
+    let mut bench = Bench::warm(4096);
+    let mut allocations = 0;
+    for _ in 0..4000 {
+        allocations += bench.enqueue(None);
+        let (delivery, more) = bench.dequeue(None);
+        allocations += more + bench.done(&delivery);
+    }
+    assert!((4000..4100).contains(&allocations), "{allocations}");
+}
+
+#[test]
+fn looking_takes_no_allocation() {
+    let bench = Bench::warm(512);
+    let now = Now::from_micros(bench.now_us);
+    let before = ALLOCATIONS.with(Cell::get);
+    assert!(bench.queue.status(now, b"500").is_some());
+    assert!(bench.queue.get(now, b"500").is_some());
+    assert_eq!(bench.queue.info(now).counts.iter().sum::<u64>(), 256);
+    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+}
+
+/// However many locks end in one millisecond, a command moves on no more than its share of them. What
+/// it moves on is what it tells its replicas.
+#[test]
+fn a_turn_does_no_more_than_its_share_of_what_time_does() {
+    const MANY: usize = 50_000;
+    const SHARE: u64 = 1024;
+    let mut bench = Bench::new();
+    let mut replica = Queue::new(2);
+    for number in 0..MANY {
+        bench.enqueue(Some(number.to_string().as_bytes()));
+    }
+    let lock = Some(Span::from_millis(1000));
+    bench.turn(|queue, turn| queue.dequeue(turn, MANY, lock, |_| {}));
+    let mut chunks = Vec::new();
+    bench.queue.snapshot(|chunk| chunks.push(chunk.to_vec()));
+    for chunk in &chunks {
+        replica.apply(chunk).expect("a chunk of a snapshot");
+    }
+    bench.now_us += 2_000_000;
+    let mut turns = 0;
+    while replica.totals().expired_locks < MANY as u64 {
+        let before = replica.totals().expired_locks;
+        bench.turn(|queue, turn| queue.let_time_act(turn));
+        if let Replication::Effects(bytes) = bench.log.replication() {
+            replica.apply(bytes).expect("effects fit the replica");
+        }
+        let moved = replica.totals().expired_locks - before;
+        assert!(moved <= SHARE, "{moved} in one turn");
+        turns += 1;
+        assert!(turns < 1000, "it never ends");
+    }
+}
