@@ -85,7 +85,7 @@ fn the_command_line_client_goes_through_the_circle_in_both_protocols() {
             eprintln!("left out: this machine has no redis-cli");
             return;
         };
-        let said = |line| ask(line).unwrap_or_default();
+        let said = |line: &str| ask(line).unwrap_or_default();
         assert_eq!(added, ["added", "a"]);
         let delivery = said("MQ.DEQUEUE q BLOCK 0 LOCK 60000");
         assert_eq!(delivery[..3], ["a", "payload", "1"]);
