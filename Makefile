@@ -5,7 +5,7 @@ export MQ_MODULE ?= $(TARGET)/release/libredis_mq.so
 export PATH := $(CURDIR)/.deps/bin:$(PATH)
 export QUICK
 
-.PHONY: help setup build run test check test-matrix bench soak fuzz doc
+.PHONY: help setup build run test check test-matrix bench soak fuzz memcheck audit doc
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,10 +24,12 @@ test: check build ## Everything on this system's server, the contract on Valkey 
 	scripts/test.sh all
 	scripts/test.sh contract valkey-9.1
 	scripts/test.sh smoke redis-6.2 redis-8.2 valkey-8.1
+	! scripts/fuzz.sh --ready || FUZZ_SECONDS=10 scripts/fuzz.sh
 
 check: setup doc ## Formatting and lints
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	scripts/audit.sh --page
 
 test-matrix: build ## The contract on every server, from Redis 6.2 to Valkey 9.1
 	scripts/test.sh contract $$(scripts/servers.sh --list)
@@ -40,6 +42,12 @@ soak: build ## Mixed load with kills and failovers, ten minutes
 
 fuzz: setup ## Fuzz the decoder, the effects and the arguments
 	scripts/fuzz.sh
+
+memcheck: build ## The contract with the server under valgrind
+	scripts/valgrind.sh
+
+audit: ## Licences and origin of all dependencies
+	scripts/audit.sh
 
 doc: setup ## The documentation of the code, without a warning
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
