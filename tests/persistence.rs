@@ -5,6 +5,7 @@ mod faults;
 
 use std::fs;
 
+use faults::clock::Clock;
 use faults::mix::{settle, Data, Mix};
 use faults::scene::{self, View};
 use faults::{aof, counter, dequeue, dequeue_many, done, enqueue, random, rounds, status};
@@ -323,22 +324,25 @@ fn a_lock_that_ends_while_the_server_is_down_gives_the_message_back() {
 
 #[test]
 fn a_blocked_consumer_is_served_by_a_reload() {
-    let server = Server::start();
+    let clock = Clock::new();
+    let server = clock.for_server(Server::builder()).start();
     let mut conn = server.conn();
     enqueue(&mut conn, "q", "there", &[]);
     let dump = call!(conn, "DUMP", "q").unwrap();
     call!(conn, "DEL", "q").unwrap();
     let mut wire = server.wire();
-    wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0"]);
+    // Locked for longer than the clock is set forward, or it would be the next one itself.
+    wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0", "LOCK", "36000000"]);
     server.wait_for_blocked(1);
     call!(conn, "DEBUG", "RELOAD").unwrap();
     call!(conn, "RESTORE", "q", 0, dump.bytes()).unwrap();
     assert_eq!(faults::Delivery::of(&wire.reply().unwrap()).name(), "there");
-    // A delay keeps its timer over a reload, too.
-    enqueue(&mut conn, "q", "later", &["DELAY", "150"]);
+    // What is due later is looked after also when it was loaded.
+    enqueue(&mut conn, "q", "later", &["DELAY", "3600000"]);
     wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0"]);
     server.wait_for_blocked(1);
     call!(conn, "DEBUG", "RELOAD").unwrap();
+    clock.set_ms(3_600_000);
     assert_eq!(faults::Delivery::of(&wire.reply().unwrap()).name(), "later");
 }
 
