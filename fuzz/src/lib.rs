@@ -8,6 +8,9 @@ pub mod pair;
 pub mod pieces;
 pub mod snapshot;
 
+/// What the module's sources take from its root.
+pub const NAME: &std::ffi::CStr = c"mq";
+
 // The module is a library for servers only, and its allocator asks the server for memory: so its
 // sources are compiled in here, without its entry point and its allocator.
 #[path = "../../src/commands/mod.rs"]
