@@ -96,21 +96,22 @@ const jobs = {
     say({ count: job.count });
   },
 
+  // The worker stands before the first job comes, as workers do.
   async due() {
     const queue = new bullmq.Queue(NAME, { connection, defaultJobOptions });
+    await queue.waitUntilReady();
     const wall = () => performance.timeOrigin + performance.now();
-    const lead = 500;
-    const first = Date.now() + lead;
-    const batch = Array.from({ length: job.count }, (_, seq) => {
-      const due = first + seq * job.step_ms;
-      return { name: 'job', data: { due }, opts: { delay: due - Date.now() } };
-    });
-    await queue.addBulk(batch);
     const micros = [];
+    let produced;
     await work(job.count, 10, async (one) => {
-      // From the instant that the library itself set.
-      micros.push((wall() - (one.timestamp + one.delay)) * 1e3);
+      // From the instant that the library itself set; by now it has cleared `delay`.
+      micros.push((wall() - (one.timestamp + one.opts.delay)) * 1e3);
+    }, () => {
+      const batch = Array.from({ length: job.count },
+        (_, seq) => ({ name: 'job', data: {}, opts: { delay: 500 + seq * job.step_ms } }));
+      produced = queue.addBulk(batch);
     });
+    await produced;
     await queue.close();
     say({ late: summary(micros) });
   },

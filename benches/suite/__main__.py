@@ -35,7 +35,7 @@ def main():
     else:
         results, facts = measure(options)
     print(report.as_text(results, facts))
-    if not options.only and not facts["quick"]:
+    if options.report or not (options.only or facts["quick"]):
         report.write(options.out, results, facts)
         print(f"written: {options.out / 'benchmarks.md'}")
 
@@ -53,6 +53,8 @@ def measure(options):
             scenario.run_scenario(bench)
             bench.say(f"{scenario.SECTION}: {time.monotonic() - began:.0f} s")
     facts["seconds"] = round(time.monotonic() - start)
+    # Before anything is made of them: a run takes long.
+    bench.results.save(ROOT / ".deps" / "bench" / "last-run.json", **facts)
     return bench.results, facts
 
 

@@ -27,9 +27,17 @@ def facts(bench):
         "rq": version("rq"),
         "node": _line(["node", "--version"]) if bench.has_bullmq else None,
         "bullmq": _node_package("bullmq") if bench.has_bullmq else None,
-        "nice": os.nice(0),
+        "scheduling": _scheduling(),
         "load": [round(value, 2) for value in os.getloadavg()],
     }
+
+
+def _scheduling():
+    if os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR):
+        return "real time (chrt), all processes of the run alike"
+    if os.nice(0) != 0:
+        return f"nice {os.nice(0)}, all processes of the run alike"
+    return None
 
 
 def _line(command):

@@ -1,5 +1,6 @@
 """The page and what is printed, made from the results."""
 
+import re
 import statistics
 
 from . import plots, tables, targets
@@ -21,7 +22,10 @@ def as_text(results, facts):
             parts += ["", section.title.upper(), tables.plain(*_table(results, section))]
     lines = better_elsewhere(results)
     if lines:
-        parts += ["", "WHERE ANOTHER IS BETTER", *(f"- {line}" for line in lines)]
+        head = "WHERE ANOTHER IS BETTER"
+        if facts["quick"]:
+            head += " (one or two rounds: small differences are noise)"
+        parts += ["", head, *(f"- {line}" for line in lines)]
     return "\n".join(parts)
 
 
@@ -113,13 +117,19 @@ def better_elsewhere(results):
     return lines
 
 
+LENGTH = re.compile(r" at ([\d,]+)$")
+
+
 def _that_differ(metrics):
     """Leaves out all lengths of the queue but the last: the cost is the same or told by the plot."""
-    lengths = {metric.partition(" at ")[2] for metric in metrics if " at " in metric}
-    longest = max(lengths, key=lambda text: int(text.replace(",", "")), default="")
-    return {
-        metric: row for metric, row in metrics.items() if metric.partition(" at ")[2] in ("", longest)
-    }
+    lengths = [found[1] for found in map(LENGTH.search, metrics) if found]
+    longest = max(lengths, key=lambda text: int(text.replace(",", "")), default=None)
+
+    def kept(metric):
+        found = LENGTH.search(metric)
+        return found is None or found[1] == longest
+
+    return {metric: row for metric, row in metrics.items() if kept(metric)}
 
 
 def _wins(theirs, mine, more):
@@ -148,8 +158,8 @@ def _machine_rows(facts):
         ["kind", "short run" if facts["quick"] else "full run"],
         ["took", f"{facts['seconds']} s"],
     ]
-    if facts.get("nice"):
-        rows.append(["scheduling", f"nice {facts['nice']}, all processes of the run alike"])
+    if facts.get("scheduling"):
+        rows.append(["scheduling", facts["scheduling"]])
     return rows
 
 

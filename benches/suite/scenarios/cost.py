@@ -67,7 +67,7 @@ def run_scenario(bench):
     """All systems in turn, round by round, on one server."""
     count = bench.size(100_000, 30_000)
     with bench.server() as server:
-        for number in bench.rounds(5, 3):
+        for number in bench.rounds(5, 2):
             bench.say(f"cost of a message's life, round {number + 1}")
             for system in SYSTEMS:
                 run_round(bench, server, system, count)

@@ -107,7 +107,7 @@ def _beyond(server, base, count, payloads=1):
 
 def run_scenario(bench):
     """Every status of the module, then queued and held in the others."""
-    count = bench.size(200_000, 50_000)
+    count = bench.size(200_000, 20_000)
     with bench.server(**{"mq.max-dead": 10_000_000}) as server:
         bench.say(f"memory of {count} messages in each status")
         for status, prepare in STATUSES.items():
@@ -124,7 +124,7 @@ def run_scenario(bench):
             bench.results.add(SECTION, "queued", system, _beyond(server, base, count))
             _peer_held(server, system, count)
             bench.results.add(SECTION, "locked", system, _beyond(server, base, count))
-        _libraries(bench, server, bench.size(20_000, 5_000))
+        _libraries(bench, server, bench.size(20_000, 2_000))
 
 
 def _libraries(bench, server, count):

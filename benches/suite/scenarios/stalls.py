@@ -40,7 +40,7 @@ def run_scenario(bench):
     # From 200 µs on, so that the longest command is told even where all are short.
     settings = {"slowlog_log_slower_than": 200, "slowlog_max_len": 1000}
     with bench.server(**settings) as server:
-        for number in bench.rounds(1, 1):
+        for number in bench.rounds(3, 1):
             bench.say(f"stalls with {length} messages, round {number + 1}")
             big_queue(bench, server, length)
         for number in bench.rounds(5, 1):

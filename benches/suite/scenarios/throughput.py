@@ -84,7 +84,7 @@ def workers(bench, server):
 
 def bullmq(bench, server):
     """One Node process."""
-    count = bench.size(20_000, 3_000)
+    count = bench.size(20_000, 2_000)
     server.clear()
     record(
         bench, SECTION, BULK, "bullmq", server,
@@ -104,7 +104,7 @@ def bullmq(bench, server):
 
 def rq(bench, server, number):
     """One worker process; the one that forks for each job is slow, so fewer of them."""
-    count = bench.size(2_000, 500)
+    count = bench.size(2_000, 200)
     server.clear()
     record(
         bench, SECTION, BULK, "rq", server,
