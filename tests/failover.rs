@@ -11,8 +11,8 @@ use faults::ledger::Kept;
 use faults::mix::assert_same_data;
 use faults::workers::{Crew, Plan};
 use faults::{
-    counter, dequeue, dequeue_many, done, enqueue, enqueue_many, ms, random, rounds, status,
-    Delivery, LONG_MS,
+    counter, counters, dataset_digest, dequeue, dequeue_many, done, enqueue, enqueue_many, ms,
+    random, rounds, server_number, status, Delivery, LONG_MS,
 };
 use rand::Rng;
 use redis_mq_testkit::redis::Connection;
@@ -158,104 +158,121 @@ fn tokens_never_repeat_even_when_the_newest_deliveries_were_lost() {
 #[test]
 fn nothing_is_served_and_nothing_dies_while_writes_are_paused() {
     for mode in ["WRITE", "ALL"] {
-        let (primary, replica) = pair();
-        let mut conn = primary.conn();
-        // All that time can do falls due within the pause.
-        for (id, options) in [
-            ("held", &[][..]),
-            ("held-last", &["ATTEMPTS", "1"]),
-            ("window", &[]),
-            ("window-copy", &[]),
-        ] {
-            enqueue(&mut conn, "q", id, options);
-        }
-        let taken = dequeue_many(&mut conn, "q", 4, &["LOCK", "1000"]);
-        done(&mut conn, "q", &taken[2], &["BACKOFF", "1000"]).unwrap();
-        done(&mut conn, "q", &taken[3], &["BACKOFF", "1000"]).unwrap();
-        enqueue(&mut conn, "q", "window-copy", &["REQUEUE"]);
-        enqueue(&mut conn, "q", "delayed", &["DELAY", "1000"]);
-        enqueue(&mut conn, "idle", "last", &["ATTEMPTS", "1"]);
-        dequeue(&mut conn, "idle", &["LOCK", "1000"]).unwrap();
-        let mut waiters: Vec<_> = (0..3)
-            .map(|_| {
-                let mut wire = primary.wire();
-                wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0", "LOCK", "36000000"]);
-                wire
-            })
-            .collect();
-        primary.wait_for_blocked(3);
-        replica.wait_for_sync(&primary);
-        // PAUSE ALL holds up also the client that would end it.
-        let length = if mode == "ALL" { 2_500 } else { 120_000 };
-        let begun = Instant::now();
-        call!(conn, "CLIENT", "PAUSE", length, mode).unwrap();
-        let before = faults::dataset_digest(&mut replica.conn());
-
-        wait_until(PATIENCE, || begun.elapsed() > ms(1_300));
-        if mode == "WRITE" {
-            // Reads go on, and tell that everything is over.
-            let mut reader = primary.conn();
-            assert_eq!(status(&mut reader, "q", "held").as_deref(), Some("queued"));
-            assert_eq!(
-                status(&mut reader, "q", "held-last").as_deref(),
-                Some("dead")
-            );
-            assert_eq!(
-                faults::dataset_digest(&mut reader),
-                before,
-                "time has acted"
-            );
-        }
-        let served = waiters.iter_mut().any(|wire| wire.has_reply_within(ms(5)));
-        let after = faults::dataset_digest(&mut replica.conn());
-        // A machine that was asleep may have slept over the end of the pause.
-        assert!(
-            begun.elapsed() > ms(length) || !served,
-            "{mode}: served while paused"
-        );
-        assert!(
-            begun.elapsed() > ms(length) || after == before,
-            "{mode}: time has acted"
-        );
-
-        call!(primary.conn(), "CLIENT", "UNPAUSE").unwrap();
-        let mut served: Vec<_> = waiters
-            .iter_mut()
-            .map(|wire| Delivery::of(&wire.reply().unwrap()))
-            .map(|one| (one.name(), one.attempt))
-            .collect();
-        served.sort();
-        let expected = [("delayed", 1), ("held", 2), ("window-copy", 1)];
-        assert_eq!(
-            served,
-            expected.map(|(id, attempt)| (id.to_string(), attempt)),
-            "{mode}"
-        );
-        faults::wait_for_status(&mut conn, "q", "window", None);
-        wait_until(PATIENCE, || counter(&mut conn, "idle", "total-dead") == 1);
-        assert_same_data(&primary, &[&replica]);
+        // A machine that is busy elsewhere may take too long over the preparations.
+        let in_time = (0..20).any(|_| everything_falls_due_while_paused(mode));
+        assert!(in_time, "{mode}");
     }
+}
+
+/// Lets all that time can do fall due within a pause; false if some of it was done before.
+fn everything_falls_due_while_paused(mode: &str) -> bool {
+    let (primary, replica) = pair();
+    let mut conn = primary.conn();
+    for (id, options) in [
+        ("held", &[][..]),
+        ("held-last", &["ATTEMPTS", "1"]),
+        ("window", &[]),
+        ("window-copy", &[]),
+    ] {
+        enqueue(&mut conn, "q", id, options);
+    }
+    let taken = dequeue_many(&mut conn, "q", 4, &["LOCK", "1000"]);
+    done(&mut conn, "q", &taken[2], &["BACKOFF", "1000"]).unwrap();
+    done(&mut conn, "q", &taken[3], &["BACKOFF", "1000"]).unwrap();
+    enqueue(&mut conn, "q", "window-copy", &["REQUEUE"]);
+    enqueue(&mut conn, "q", "delayed", &["DELAY", "1000"]);
+    enqueue(&mut conn, "idle", "last", &["ATTEMPTS", "1"]);
+    dequeue(&mut conn, "idle", &["LOCK", "1000"]).unwrap();
+    let mut waiters: Vec<_> = (0..3).map(|_| primary.wire()).collect();
+    for wire in &mut waiters {
+        wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0", "LOCK", "36000000"]);
+    }
+    // PAUSE ALL holds up also the client that would end it.
+    let length = if mode == "ALL" { 2_500 } else { 120_000 };
+    wait_until(PATIENCE, || {
+        let blocked = server_number(&primary, "clients", "blocked_clients");
+        blocked == 3 || counter(&mut conn, "q", "total-delivered") > 4
+    });
+    replica.wait_for_sync(&primary);
+    let begun = Instant::now();
+    call!(conn, "CLIENT", "PAUSE", length, mode).unwrap();
+    // Its writes before the pause have arrived, or they would in the middle of it.
+    let before = dataset_digest_at_rest(&replica);
+    let mut here = replica.conn();
+    let early = counters(&mut here, "q")["total-expired-locks"] > 0
+        || status(&mut here, "q", "window").as_deref() != Some("done-with-backoff")
+        || status(&mut here, "q", "window-copy").as_deref() != Some("done-with-requeue")
+        || counter(&mut here, "q", "total-delivered") > 4
+        || counter(&mut here, "idle", "total-dead") > 0;
+    if early {
+        return false;
+    }
+
+    wait_until(PATIENCE, || begun.elapsed() > ms(1_300));
+    if mode == "WRITE" {
+        // Reads go on, and tell that everything is over.
+        let mut reader = primary.conn();
+        assert_eq!(status(&mut reader, "q", "held").as_deref(), Some("queued"));
+        assert_eq!(
+            status(&mut reader, "q", "held-last").as_deref(),
+            Some("dead")
+        );
+        assert_eq!(dataset_digest(&mut reader), before, "time has acted");
+    }
+    let served = waiters.iter_mut().any(|wire| wire.has_reply_within(ms(5)));
+    let after = dataset_digest(&mut here);
+    if begun.elapsed() > ms(length) {
+        return false; // slept over the end of the pause
+    }
+    assert!(!served, "{mode}: served while paused");
+    assert_eq!(after, before, "{mode}: time has acted");
+
+    call!(primary.conn(), "CLIENT", "UNPAUSE").unwrap();
+    let mut served: Vec<_> = waiters
+        .iter_mut()
+        .map(|wire| Delivery::of(&wire.reply().unwrap()))
+        .map(|one| (one.name(), one.attempt))
+        .collect();
+    served.sort();
+    let expected = [("delayed", 1), ("held", 2), ("window-copy", 1)];
+    assert_eq!(
+        served,
+        expected.map(|(id, attempt)| (id.to_string(), attempt)),
+        "{mode}"
+    );
+    faults::wait_for_status(&mut conn, "q", "window", None);
+    wait_until(PATIENCE, || counter(&mut conn, "idle", "total-dead") == 1);
+    assert_same_data(&primary, &[&replica]);
+    true
+}
+
+/// The replica's digest once nothing arrives any more.
+#[track_caller]
+fn dataset_digest_at_rest(replica: &Server) -> String {
+    let mut conn = replica.conn();
+    let mut last = dataset_digest(&mut conn);
+    let mut same = 0;
+    wait_until(PATIENCE, || {
+        let now = dataset_digest(&mut conn);
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+        same >= 5
+    });
+    last
 }
 
 #[test]
 fn a_blocked_consumer_gets_its_null_while_writes_are_paused() {
     let (primary, _replica) = pair();
     let mut conn = primary.conn();
-    enqueue(&mut conn, "q", "a", &["DELAY", "200"]);
+    enqueue(&mut conn, "q", "a", &["DELAY", &LONG_MS.to_string()]);
     let mut wire = primary.wire();
-    wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "100"]);
+    wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "1000"]);
     primary.wait_for_blocked(1);
     call!(conn, "CLIENT", "PAUSE", 60_000, "WRITE").unwrap();
     assert!(wire.reply().unwrap().is_nil(), "its own deadline holds");
-    wait_until(PATIENCE, || {
-        status(&mut conn, "q", "a").as_deref() == Some("queued")
-    });
     call!(conn, "CLIENT", "UNPAUSE").unwrap();
-    assert_eq!(
-        dequeue(&mut conn, "q", &[]).unwrap().attempt,
-        1,
-        "nothing was locked for it"
-    );
+    assert_eq!(counter(&mut conn, "q", "total-delivered"), 0);
 }
 
 #[test]
@@ -293,15 +310,27 @@ fn locks_and_delays_that_end_during_a_failover_end_on_the_new_primary() {
     for _ in 0..rounds(2) {
         let (first, second) = pair();
         let mut conn = first.conn();
-        for lock in (50..1_000).step_by(50) {
-            let id = format!("held-{lock}");
-            enqueue(&mut conn, "q", &id, &[]);
-            dequeue(&mut conn, "q", &["LOCK", &lock.to_string()]).unwrap();
+        for number in 1..20 {
+            enqueue(&mut conn, "q", &format!("held-{number}"), &[]);
+        }
+        // At once, so that none is back before the last is taken.
+        let mut pipeline = redis_mq_testkit::redis::pipe();
+        pipeline.atomic();
+        for number in 1..20 {
+            pipeline
+                .cmd("MQ.DEQUEUE")
+                .arg("q")
+                .arg("LOCK")
+                .arg(number * 50);
+        }
+        pipeline.exec(&mut conn).unwrap();
+        for number in 1..20 {
+            let delay = (number * 50).to_string();
             enqueue(
                 &mut conn,
                 "q",
-                &format!("delayed-{lock}"),
-                &["DELAY", &lock.to_string()],
+                &format!("delayed-{number}"),
+                &["DELAY", &delay],
             );
         }
         let mut waiter = first.wire();

@@ -238,7 +238,12 @@ fn full(delivered: usize, ready: usize) -> (Server, Vec<Delivery>) {
     enqueue_many(&mut conn, "q", "m", delivered + ready, &["PRIORITY", "1"]);
     let taken = take(&mut conn, "q", delivered);
     enqueue_many(&mut conn, "later", "d", 3, &delay);
-    enqueue(&mut conn, "later", "last", &["ATTEMPTS", "1"]);
+    enqueue(
+        &mut conn,
+        "later",
+        "last",
+        &["ATTEMPTS", "1", "PRIORITY", "0"],
+    );
     dequeue(&mut conn, "later", &["LOCK", "1500"]).unwrap();
     call!(conn, "CONFIG", "SET", "maxmemory", 1).unwrap();
     (server, taken)
