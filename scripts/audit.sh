@@ -39,7 +39,7 @@ PAGE
     done
     cat <<'PAGE'
 This page is made by `scripts/audit.sh --write`; `make check` says when it is out of date. `make audit` checks the
-licences of all crates, those for tests and tools too, against `deny.toml`, and that they come from crates.io only.
+licences of all crates, those for tests and tools too, against `deny.toml`, and that they come from cargo's default registry only.
 `scripts/audit.sh --advisories` also looks for known vulnerabilities; for that it fetches the RustSec database from GitHub.
 PAGE
 }
