@@ -339,7 +339,7 @@ fn a_blocked_consumer_is_served_by_a_reload() {
     assert_eq!(faults::Delivery::of(&wire.reply().unwrap()).name(), "there");
     // What is due later is looked after also when it was loaded.
     enqueue(&mut conn, "q", "later", &["DELAY", "3600000"]);
-    wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0"]);
+    wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0", "LOCK", "36000000"]);
     server.wait_for_blocked(1);
     call!(conn, "DEBUG", "RELOAD").unwrap();
     clock.set_ms(3_600_000);
