@@ -24,7 +24,7 @@ pub const LONG_MS: u64 = 36_000_000;
 
 /// A server whose exponential backoffs are over in a moment.
 pub fn builder() -> ServerBuilder {
-    Server::builder().module_args(["backoff-factor-ms", "1"])
+    Server::builder().module_args(["backoff-factor-ms", "1", "backoff-max-ms", "20"])
 }
 
 /// One hand-over of a message, as MQ.DEQUEUE replies it.
