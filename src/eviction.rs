@@ -25,9 +25,9 @@ fn check(ctx: &Ctx) {
     WARNED.store(dangerous, Ordering::Relaxed);
 }
 
-struct Settings;
+struct ConfigWatch;
 
-impl EventHandler for Settings {
+impl EventHandler for ConfigWatch {
     fn on_event(ctx: &Ctx, event: Event) {
         if event == Event::ConfigChanged {
             check(ctx);
@@ -38,5 +38,5 @@ impl EventHandler for Settings {
 /// Warns now if there is reason to, and whenever the settings change so.
 pub fn register(ctx: &Ctx) {
     check(ctx);
-    subscribe::<Settings>(ctx, &[EventKind::ConfigChanged]);
+    subscribe::<ConfigWatch>(ctx, &[EventKind::ConfigChanged]);
 }

@@ -40,9 +40,9 @@ pub enum Missing {
 
 /// How the effects of a turn may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Send {
+pub enum ReplicateAs {
     /// Also as the client's own command.
-    AsItComes,
+    CommandOrEffects,
     /// As effects only: no client's command is running.
     Effects,
 }
@@ -54,7 +54,7 @@ pub fn take<R>(
     name: KeyName<'_>,
     missing: Missing,
     now: Now,
-    send: Send,
+    form: ReplicateAs,
     step: impl FnOnce(&mut Queue, &mut Turn<'_>) -> R,
 ) -> Result<Option<R>, Error> {
     if role::is_read_only(ctx) {
@@ -75,7 +75,7 @@ pub fn take<R>(
     let before = queue.totals();
     let settings = settings();
     let mut turn = Turn::new(now, random.next_u64(), &settings, log);
-    if send == Send::Effects {
+    if form == ReplicateAs::Effects {
         turn.spell_out();
     }
     if is_new {

@@ -19,7 +19,7 @@ use crate::redis::{
     KeyEventHandler, KeyEvents, KeyName, LoadError, ReadKey, Tick, TimerId, WriteKey,
 };
 use crate::role;
-use crate::turn::{self, Missing, Send};
+use crate::turn::{self, Missing, ReplicateAs};
 
 /// How late a queue without waiting consumers may be swept: one look for many messages.
 const SWEEP_DELAY_MS: u64 = 100;
@@ -249,7 +249,7 @@ fn look_after(ctx: &Ctx, name: KeyName<'_>) {
         name,
         Missing::Leave,
         now,
-        Send::Effects,
+        ReplicateAs::Effects,
         |queue, turn| {
             queue.let_time_act(turn);
         },

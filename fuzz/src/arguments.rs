@@ -1,6 +1,6 @@
 //! The arguments of every command: a command line as text, its words split at single blanks.
 
-use redis_mq_core::{Backoff, Enqueue, Instant, Start, Verdict, MAX_ID_BYTES, MAX_SPAN_MS};
+use redis_mq_core::{Backoff, Enqueue, Start, Timestamp, Verdict, MAX_ID_BYTES, MAX_SPAN_MS};
 
 use crate::commands::{apply, cancel, dequeue, done, enqueue, extend, status};
 use crate::error::Error;
@@ -86,7 +86,7 @@ fn check_enqueue(request: &Enqueue<'_>) {
     match request.start {
         Start::Default => {}
         Start::After(span) => check_span(span.millis(), 0),
-        Start::At(at) => assert!(at <= Instant::MAX),
+        Start::At(at) => assert!(at <= Timestamp::MAX),
     }
     assert!(request.priority.level() <= 9);
 }

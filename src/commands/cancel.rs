@@ -6,7 +6,7 @@ use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
-use crate::turn::{self, Missing, Send};
+use crate::turn::{self, Missing, ReplicateAs};
 
 /// The command.
 pub struct MqCancel;
@@ -63,7 +63,7 @@ consumer that holds the message gets null for its `MQ.DONE`. Reply: how many of 
             name,
             Missing::Leave,
             now,
-            Send::Effects,
+            ReplicateAs::Effects,
             |queue, turn| cancel.ids().filter(|id| queue.cancel(turn, id)).count(),
         )?
         .unwrap_or(0);

@@ -10,7 +10,7 @@ use crate::info::BLOCKED_CONSUMERS;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{wait_on_key, Args, Command, Ctx, KeyName, Served, Waiting};
 use crate::role;
-use crate::turn::{self, Missing, Send};
+use crate::turn::{self, Missing, ReplicateAs};
 use crate::wake::{self, PAUSED_RETRY_MS};
 
 /// The command.
@@ -105,9 +105,9 @@ impl Dequeue {
 
     /// Replies with what is ready. Where nothing is, there is no reply yet.
     #[inline]
-    fn serve(&self, ctx: &Ctx, name: KeyName<'_>, send: Send) -> Result<Got, Error> {
+    fn serve(&self, ctx: &Ctx, name: KeyName<'_>, form: ReplicateAs) -> Result<Got, Error> {
         let now = Now::from_micros(ctx.now_us());
-        let got = turn::take(ctx, name, Missing::Leave, now, send, |queue, turn| {
+        let got = turn::take(ctx, name, Missing::Leave, now, form, |queue, turn| {
             let ready = queue.deliverable(turn, self.at_most());
             if ready != 0 {
                 if self.count.is_some() {
@@ -190,7 +190,7 @@ impl Waiting for Consumer {
             _ => return Served::No,
         }
         // A key of another type is no reason to stop waiting: the queue may come back.
-        match self.request.serve(ctx, name, Send::Effects) {
+        match self.request.serve(ctx, name, ReplicateAs::Effects) {
             Ok(Got::Deliveries) => Served::Yes,
             _ => Served::No,
         }
@@ -284,7 +284,7 @@ factor `mq.backoff-factor-ms`, at most `mq.backoff-max-ms`.",
             let (count, lock) = (request.at_most(), request.lock);
             return turn::obey(ctx, name, |queue| queue.replay_dequeue(count, lock));
         }
-        match request.serve(ctx, name, Send::AsItComes)? {
+        match request.serve(ctx, name, ReplicateAs::CommandOrEffects)? {
             Got::Deliveries => {}
             Got::Nothing => match request.wait {
                 Wait::Block(timeout_ms) if !ctx.flags().denies_blocking() => {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
 use crate::role;
-use crate::turn::{self, Missing, Send};
+use crate::turn::{self, Missing, ReplicateAs};
 
 /// The command.
 pub struct MqDone;
@@ -161,7 +161,7 @@ The command also works at `maxmemory`.",
             name,
             Missing::Leave,
             now,
-            Send::AsItComes,
+            ReplicateAs::CommandOrEffects,
             |queue, turn| queue.done(turn, id, token, verdict),
         )?;
         match ended {

@@ -1,13 +1,13 @@
 //! MQ.ENQUEUE
 
-use redis_mq_core::{Enqueue, Enqueued, Instant, Now, Outcome, Priority, Span, Start};
+use redis_mq_core::{Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{flag, is, once, ArgList, Cursor, MAX_INSTANT_MS};
 use crate::redis::{Args, Command, Ctx};
 use crate::role;
-use crate::turn::{self, Missing, Send};
+use crate::turn::{self, Missing, ReplicateAs};
 
 /// The command.
 pub struct MqEnqueue;
@@ -29,7 +29,7 @@ pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
             )?;
         } else if is(option, "AT") {
             let at = args.integer("AT", 0, MAX_INSTANT_MS)?;
-            once(&mut start, Start::At(Instant::from_millis(at)))?;
+            once(&mut start, Start::At(Timestamp::from_millis(at)))?;
         } else if is(option, "LOCK") {
             once(
                 &mut request.lock,
@@ -147,7 +147,7 @@ At `maxmemory` the reply is an `OOM` error.",
             name,
             Missing::Create,
             now,
-            Send::AsItComes,
+            ReplicateAs::CommandOrEffects,
             |queue, turn| queue.enqueue(turn, &request),
         )?;
         let Enqueued { outcome, id } = enqueued.ok_or(Error::Internal)?;
@@ -187,7 +187,7 @@ mod tests {
         let line = "MQ.ENQUEUE q p update PRIORITY 0 Requeue ATTEMPTS 4294967295 lock 1 \
                     at 281474976710655 id ID";
         let mut expected = Enqueue::new(b"p").id(b"ID");
-        expected.start = Start::At(Instant::from_millis(MAX_INSTANT_MS));
+        expected.start = Start::At(Timestamp::from_millis(MAX_INSTANT_MS));
         expected.lock = Some(Span::from_millis(1));
         expected.attempts = u32::MAX;
         expected.priority = Priority::new(0).unwrap();

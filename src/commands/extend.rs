@@ -6,7 +6,7 @@ use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
-use crate::turn::{self, Missing, Send};
+use crate::turn::{self, Missing, ReplicateAs};
 
 /// The command.
 pub struct MqExtend;
@@ -69,7 +69,7 @@ nobody else took the message is renewed.",
             name,
             Missing::Leave,
             now,
-            Send::Effects,
+            ReplicateAs::Effects,
             |queue, turn| queue.extend(turn, id, token, lock),
         )?;
         match until {

@@ -6,19 +6,19 @@ use crate::enqueue::Start;
 use crate::message::Limits;
 use crate::queue::Queue;
 use crate::slab::Entry;
-use crate::types::{Instant, Priority};
+use crate::types::{Priority, Timestamp};
 
 /// A copy that runs after the current run or dedupe window.
 #[derive(Debug)]
-pub(crate) struct Copy {
+pub(crate) struct WaitingCopy {
     pub payload: Box<[u8]>,
     pub limits: Limits,
     pub priority: Priority,
     pub start: Start,
-    pub enqueued: Instant,
+    pub enqueued: Timestamp,
 }
 
-impl Copy {
+impl WaitingCopy {
     pub fn new(content: &Content<'_>, start: Start) -> Self {
         Self {
             payload: content.payload.into(),
@@ -32,7 +32,7 @@ impl Copy {
 
 #[derive(Debug, Default)]
 pub(crate) struct Rare {
-    copy: Option<Copy>,
+    copy: Option<WaitingCopy>,
     reason: Option<Box<[u8]>>,
 }
 
@@ -99,7 +99,7 @@ impl Queue {
 
     /// The waiting copy.
     #[inline]
-    pub(crate) fn copy(&self, slot: u32) -> Option<&Copy> {
+    pub(crate) fn copy(&self, slot: u32) -> Option<&WaitingCopy> {
         self.rare(slot)?.copy.as_ref()
     }
 
@@ -109,12 +109,12 @@ impl Queue {
     }
 
     /// Lets `copy` wait, in place of an older one. The caller keeps the counts.
-    pub(crate) fn set_copy(&mut self, slot: u32, copy: Copy) {
+    pub(crate) fn set_copy(&mut self, slot: u32, copy: WaitingCopy) {
         self.change_rare(slot, |rare| rare.copy = Some(copy));
     }
 
     /// Takes the waiting copy away. The caller keeps the counts.
-    pub(crate) fn take_copy(&mut self, slot: u32) -> Option<Copy> {
+    pub(crate) fn take_copy(&mut self, slot: u32) -> Option<WaitingCopy> {
         if !self.has_copy(slot) {
             return None;
         }

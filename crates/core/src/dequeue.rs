@@ -7,7 +7,7 @@ use crate::id::IdText;
 use crate::message::State;
 use crate::queue::{count, Queue};
 use crate::turn::Turn;
-use crate::types::{Instant, Span, Token};
+use crate::types::{Span, Timestamp, Token};
 
 /// One hand-over of a message to a consumer.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct Delivery<'a> {
     /// How long nobody else gets the message.
     pub lock: Span,
     /// When the message was enqueued.
-    pub enqueued_at: Instant,
+    pub enqueued_at: Timestamp,
 }
 
 impl Queue {

@@ -7,7 +7,7 @@ use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::{count, Queue};
 use crate::turn::Turn;
-use crate::types::{Instant, Span, Token};
+use crate::types::{Span, Timestamp, Token};
 
 /// How a delivery ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +87,8 @@ pub struct Stale;
 /// A verdict with all that was chosen by clock, chance or settings made plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish<'a> {
-    Success { until: Option<Instant> },
-    Retry { until: Option<Instant> },
+    Success { until: Option<Timestamp> },
+    Retry { until: Option<Timestamp> },
     Error { reason: Option<&'a [u8]> },
     Release,
 }
@@ -143,7 +143,7 @@ impl Queue {
         id: &[u8],
         token: Token,
         span: Span,
-    ) -> Result<Option<Instant>, Stale> {
+    ) -> Result<Option<Timestamp>, Stale> {
         self.let_time_act(turn);
         let Some(slot) = self.find_delivery(turn, id, token)? else {
             return Ok(None);
@@ -186,7 +186,7 @@ impl Queue {
         Ok(Some(slot))
     }
 
-    fn pause(&self, turn: &Turn<'_>, slot: u32, backoff: Backoff) -> Option<Instant> {
+    fn pause(&self, turn: &Turn<'_>, slot: u32, backoff: Backoff) -> Option<Timestamp> {
         let span = match backoff {
             Backoff::None => Span::ZERO,
             Backoff::For(span) => span,
@@ -262,7 +262,7 @@ impl Queue {
     }
 
     /// Locks a live message anew for its newest delivery.
-    pub(crate) fn lock_until(&mut self, slot: u32, until: Instant, token: Token) {
+    pub(crate) fn lock_until(&mut self, slot: u32, until: Timestamp, token: Token) {
         self.unlink(slot);
         self.link(slot, State::Locked { until, token });
     }

@@ -2,12 +2,12 @@
 //! one effect a message, with explicit ids, tokens and absolute times (docs/format.md).
 
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
-use crate::copies::Copy;
+use crate::copies::WaitingCopy;
 use crate::done::Finish;
 use crate::enqueue::Start;
 use crate::id::{Key, MAX_ID_BYTES};
 use crate::message::Limits;
-use crate::types::{Instant, Priority, Span, Token, MAX_SPAN_MS};
+use crate::types::{Priority, Span, Timestamp, Token, MAX_SPAN_MS};
 
 /// One change of a queue.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub(crate) enum Effect<'a> {
     Add {
         key: Key<'a>,
         content: Content<'a>,
-        due: Instant,
+        due: Timestamp,
     },
     Update {
         key: Key<'a>,
@@ -41,7 +41,7 @@ pub(crate) enum Effect<'a> {
     },
     Extend {
         key: Key<'a>,
-        until: Instant,
+        until: Timestamp,
     },
     Cancel {
         key: Key<'a>,
@@ -64,7 +64,7 @@ pub(crate) struct Content<'a> {
     pub payload: &'a [u8],
     pub limits: Limits,
     pub priority: Priority,
-    pub enqueued: Instant,
+    pub enqueued: Timestamp,
 }
 
 /// What an update does to the time of a queued message.
@@ -72,7 +72,7 @@ pub(crate) struct Content<'a> {
 pub(crate) enum NewTime {
     Keep,
     Ready,
-    At(Instant),
+    At(Timestamp),
 }
 
 const ADD: u8 = 1;
@@ -133,11 +133,11 @@ impl<'a> Effect<'a> {
             Self::End { key, finish } => match finish {
                 Finish::Success { until } => {
                     head(out, SUCCESS, key);
-                    put_number(out, until.map_or(0, Instant::millis));
+                    put_number(out, until.map_or(0, Timestamp::millis));
                 }
                 Finish::Retry { until } => {
                     head(out, RETRY, key);
-                    put_number(out, until.map_or(0, Instant::millis));
+                    put_number(out, until.map_or(0, Timestamp::millis));
                 }
                 Finish::Error { reason } => {
                     head(out, ERROR, key);
@@ -167,9 +167,9 @@ impl<'a> Effect<'a> {
             return Ok(Self::TokensAfter { token });
         }
         let key = read_key(reader)?;
-        let optional = |reader: &mut Reader<'_>| -> Result<Option<Instant>, Damaged> {
+        let optional = |reader: &mut Reader<'_>| -> Result<Option<Timestamp>, Damaged> {
             let instant = read_instant(reader)?;
-            Ok((instant != Instant::ZERO).then_some(instant))
+            Ok((instant != Timestamp::ZERO).then_some(instant))
         };
         Ok(match tag {
             ADD => {
@@ -268,7 +268,7 @@ impl<'a> Content<'a> {
         })
     }
 
-    pub fn of(copy: &'a Copy) -> Self {
+    pub fn of(copy: &'a WaitingCopy) -> Self {
         Self {
             payload: &copy.payload,
             limits: copy.limits,
@@ -318,9 +318,9 @@ pub(crate) fn read_start(reader: &mut Reader<'_>) -> Result<Start, Damaged> {
     })
 }
 
-pub(crate) fn read_instant(reader: &mut Reader<'_>) -> Result<Instant, Damaged> {
-    Ok(Instant::from_millis(
-        reader.number_to(Instant::MAX.millis())?,
+pub(crate) fn read_instant(reader: &mut Reader<'_>) -> Result<Timestamp, Damaged> {
+    Ok(Timestamp::from_millis(
+        reader.number_to(Timestamp::MAX.millis())?,
     ))
 }
 

@@ -1,13 +1,13 @@
 //! MQ.ENQUEUE: adding a message, updating one that waits, and letting a copy wait for a run to end.
 
 use crate::apply::ApplyError;
-use crate::copies::Copy;
+use crate::copies::WaitingCopy;
 use crate::effects::{Content, Effect, NewTime};
 use crate::id::{uuid_v7, IdText, Key};
 use crate::message::{Limits, State};
 use crate::queue::{count, Queue};
 use crate::turn::Turn;
-use crate::types::{Instant, Priority, Span, Status};
+use crate::types::{Priority, Span, Status, Timestamp};
 
 /// What a producer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Start {
     /// After a delay; of a waiting copy, counted from the end of the run it waits for.
     After(Span),
     /// At an instant; at once if that is past.
-    At(Instant),
+    At(Timestamp),
 }
 
 /// What became of an enqueue.
@@ -99,7 +99,7 @@ impl<'a> Enqueue<'a> {
     }
 
     #[inline]
-    fn content(&self, enqueued: Instant) -> Content<'a> {
+    fn content(&self, enqueued: Timestamp) -> Content<'a> {
         let limits = Limits {
             attempts: self.attempts,
             lock: self.lock.unwrap_or_default(),
@@ -207,7 +207,7 @@ impl Queue {
         turn: &mut Turn<'_>,
         slot: u32,
         request: &Enqueue<'_>,
-        enqueued: Instant,
+        enqueued: Timestamp,
     ) {
         let mut start = request.start;
         if let (Start::Default, Some(copy)) = (start, self.copy(slot)) {
@@ -264,7 +264,7 @@ impl Queue {
     /// Lets a copy wait for the end of the current run or window, in place of an older copy.
     pub(crate) fn requeue(&mut self, slot: u32, content: &Content<'_>, start: Start) {
         let had_copy = self.has_copy(slot);
-        self.set_copy(slot, Copy::new(content, start));
+        self.set_copy(slot, WaitingCopy::new(content, start));
         if had_copy {
             return;
         }

@@ -4,14 +4,14 @@ use crate::backoff::exp_backoff;
 use crate::message::State;
 use crate::queue::Queue;
 use crate::turn::Turn;
-use crate::types::{Instant, Settings, Span};
+use crate::types::{Settings, Span, Timestamp};
 
 /// The state of the shared wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Eoq {
     /// When the wait was drawn; it is void if the clock was set back before that.
-    since: Instant,
-    until: Instant,
+    since: Timestamp,
+    until: Timestamp,
     pub dry_runs: u32,
 }
 
@@ -71,7 +71,7 @@ impl Queue {
     }
 
     /// What is left of the shared wait.
-    pub(crate) fn eoq_left(&self, now: Instant) -> Span {
+    pub(crate) fn eoq_left(&self, now: Timestamp) -> Span {
         if now < self.eoq.since {
             Span::ZERO
         } else {
@@ -80,8 +80,8 @@ impl Queue {
     }
 
     /// Time until a message becomes ready, or less if too many would have to be looked at.
-    fn until_ready(&self, now: Instant) -> Span {
-        let mut best = Instant::MAX;
+    fn until_ready(&self, now: Timestamp) -> Span {
+        let mut best = Timestamp::MAX;
         let mut left = LOOK;
         for (start, list) in self.wheel.lists() {
             if start >= best {
@@ -92,14 +92,14 @@ impl Queue {
                     return now.until(start.min(best));
                 }
                 left -= 1;
-                best = best.min(self.ready_at(slot).unwrap_or(Instant::MAX));
+                best = best.min(self.ready_at(slot).unwrap_or(Timestamp::MAX));
             }
         }
         now.until(best)
     }
 
     /// When a message of the schedule gives consumers something, if ever.
-    fn ready_at(&self, slot: u32) -> Option<Instant> {
+    fn ready_at(&self, slot: u32) -> Option<Timestamp> {
         let message = self.messages.get(slot);
         let copy_at = |ended| self.copy(slot).map(|copy| copy.start.due(ended).max(ended));
         match message.state() {

@@ -1,10 +1,10 @@
 //! MQ.STATUS, MQ.GET and MQ.INFO: what holds at this moment, whoever has let time act so far.
 
-use crate::copies::Copy;
+use crate::copies::WaitingCopy;
 use crate::id::{IdText, Key};
 use crate::message::{Cause, Limits, State};
 use crate::queue::{count, Queue, Totals};
-use crate::types::{Instant, Now, Priority, Span, Status};
+use crate::types::{Now, Priority, Span, Status, Timestamp};
 
 /// All there is to know of a message.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +22,9 @@ pub struct View<'a> {
     /// Its place in the order.
     pub priority: Priority,
     /// When it was enqueued.
-    pub enqueued_at: Instant,
+    pub enqueued_at: Timestamp,
     /// When time alone moves it on; zero for never.
-    pub due_at: Instant,
+    pub due_at: Timestamp,
     /// Its own lock time; zero for the consumer's.
     pub lock: Span,
     /// The payload of the copy that waits.
@@ -59,9 +59,12 @@ pub struct Info<'a> {
 /// What a message in the index of live ones is by now.
 enum Stand<'a> {
     /// What the last step made it; time moves it on at `due`.
-    Itself { status: Status, due: Instant },
+    Itself { status: Status, due: Timestamp },
     /// Its copy has taken its place, and is due at `due` if that is still to come.
-    Replaced { copy: &'a Copy, due: Instant },
+    Replaced {
+        copy: &'a WaitingCopy,
+        due: Timestamp,
+    },
 }
 
 /// Entries of the schedule that are looked at for the exact time of the next due one.
@@ -84,7 +87,7 @@ impl Queue {
         Some(self.view(slot, now.instant()))
     }
 
-    pub(crate) fn status_of(&self, slot: u32, now: Instant) -> Status {
+    pub(crate) fn status_of(&self, slot: u32, now: Timestamp) -> Status {
         match self.stand(slot, now) {
             Stand::Itself { status, .. } => status,
             Stand::Replaced { due, .. } if due > now => Status::QueuedWithBackoff,
@@ -92,13 +95,13 @@ impl Queue {
         }
     }
 
-    fn stand(&self, slot: u32, now: Instant) -> Stand<'_> {
+    fn stand(&self, slot: u32, now: Timestamp) -> Stand<'_> {
         let message = self.messages.get(slot);
         let copy = self.copy(slot);
         let (status, due) = match (message.state(), copy) {
-            (State::Ready { .. }, _) => (Status::Queued, Instant::ZERO),
+            (State::Ready { .. }, _) => (Status::Queued, Timestamp::ZERO),
             (State::Delayed { due }, _) if due > now => (Status::QueuedWithBackoff, due),
-            (State::Delayed { .. }, _) => (Status::Queued, Instant::ZERO),
+            (State::Delayed { .. }, _) => (Status::Queued, Timestamp::ZERO),
             (State::Locked { until, .. }, None) if until > now => (Status::Locked, until),
             (State::Locked { until, .. }, Some(_)) if until > now => {
                 (Status::LockedWithRequeue, until)
@@ -110,9 +113,9 @@ impl Queue {
                         due: copy.start.due(until),
                     }
                 }
-                None => (Status::Dead, Instant::ZERO),
+                None => (Status::Dead, Timestamp::ZERO),
             },
-            (State::Locked { .. }, _) => (Status::Queued, Instant::ZERO),
+            (State::Locked { .. }, _) => (Status::Queued, Timestamp::ZERO),
             (State::Done { until }, None) if until > now => (Status::DoneWithBackoff, until),
             (State::Done { until }, Some(_)) if until > now => (Status::DoneWithRequeue, until),
             (State::Done { until }, Some(copy)) => {
@@ -121,13 +124,13 @@ impl Queue {
                     due: copy.start.due(until),
                 };
             }
-            (State::Done { .. }, None) => (Status::DoneAwaitingGc, Instant::ZERO),
-            (State::Dead { .. }, _) => (Status::Dead, Instant::ZERO),
+            (State::Done { .. }, None) => (Status::DoneAwaitingGc, Timestamp::ZERO),
+            (State::Dead { .. }, _) => (Status::Dead, Timestamp::ZERO),
         };
         Stand::Itself { status, due }
     }
 
-    fn view(&self, slot: u32, now: Instant) -> View<'_> {
+    fn view(&self, slot: u32, now: Timestamp) -> View<'_> {
         let message = self.messages.get(slot);
         let status = self.status_of(slot, now);
         match self.stand(slot, now) {
@@ -163,7 +166,7 @@ impl Queue {
                 max_attempts: copy.limits.attempts,
                 priority: copy.priority,
                 enqueued_at: copy.enqueued,
-                due_at: if due > now { due } else { Instant::ZERO },
+                due_at: if due > now { due } else { Timestamp::ZERO },
                 lock: copy.limits.lock,
                 requeue: None,
                 reason: None,
@@ -214,7 +217,7 @@ impl Queue {
     fn count_moved_on<'a>(
         &'a self,
         slot: u32,
-        now: Instant,
+        now: Timestamp,
         info: &mut Info<'a>,
         order: &mut Order,
     ) {
@@ -248,17 +251,17 @@ impl Queue {
             match self.stand(slot, now) {
                 Stand::Replaced { copy, due: later } if later > due => {
                     order.add(
-                        (copy.priority, later, Turn::OfDelayedCopy),
+                        (copy.priority, later, Arrival::OfDelayedCopy),
                         slot,
                         copy.enqueued,
                     );
                 }
                 Stand::Replaced { copy, .. } => {
-                    order.add((copy.priority, due, Turn::Own), slot, copy.enqueued);
+                    order.add((copy.priority, due, Arrival::Own), slot, copy.enqueued);
                 }
                 Stand::Itself { .. } => {
                     order.add(
-                        (message.priority(), due, Turn::Own),
+                        (message.priority(), due, Arrival::Own),
                         slot,
                         message.enqueued(),
                     );
@@ -269,8 +272,8 @@ impl Queue {
 
     /// Time until the next message of the schedule is due; a little less if too many would have to
     /// be looked at.
-    fn until_next_due(&self, now: Instant) -> Option<Span> {
-        let mut best: Option<Instant> = None;
+    fn until_next_due(&self, now: Timestamp) -> Option<Span> {
+        let mut best: Option<Timestamp> = None;
         let mut left = LOOK;
         for (start, list) in self.wheel.lists() {
             if best.is_some_and(|best| start >= best) {
@@ -300,21 +303,21 @@ impl Queue {
 
 /// When a message that became ready at some instant came, among those of that instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum Arrival {
     /// In the order of the schedule.
     Own,
     /// Behind them: the delay began only when the copy's run or window had ended.
     OfDelayedCopy,
 }
 
-type Place = (Priority, Instant, Turn);
+type Rank = (Priority, Timestamp, Arrival);
 
 /// First and last of the ready order, with messages that time has made ready and nobody has moved
 /// on yet behind the others of their priority.
 struct Order {
-    first: Option<(Place, u32)>,
-    last: Option<(Place, u32)>,
-    oldest: Option<Instant>,
+    first: Option<(Rank, u32)>,
+    last: Option<(Rank, u32)>,
+    oldest: Option<Timestamp>,
 }
 
 impl Order {
@@ -328,13 +331,13 @@ impl Order {
             let priority = Priority::new(level as u8).unwrap_or_default();
             for slot in [list.head(), list.tail()].into_iter().flatten() {
                 let enqueued = queue.messages.get(slot).enqueued();
-                order.add((priority, Instant::ZERO, Turn::Own), slot, enqueued);
+                order.add((priority, Timestamp::ZERO, Arrival::Own), slot, enqueued);
             }
         }
         order
     }
 
-    fn add(&mut self, place: Place, slot: u32, enqueued: Instant) {
+    fn add(&mut self, place: Rank, slot: u32, enqueued: Timestamp) {
         if self.first.is_none_or(|(first, _)| place < first) {
             self.first = Some((place, slot));
         }

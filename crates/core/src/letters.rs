@@ -4,7 +4,7 @@ use crate::effects::Content;
 use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::{count, Queue};
-use crate::types::{Instant, Token};
+use crate::types::{Timestamp, Token};
 
 impl Queue {
     /// Removes a dead letter.
@@ -23,7 +23,7 @@ impl Queue {
         cause: Cause,
         token: Option<Token>,
         reason: Option<&[u8]>,
-        ended: Instant,
+        ended: Timestamp,
     ) {
         let copy = self.take_copy(slot);
         let message = self.messages.get(slot);

@@ -70,4 +70,4 @@ pub use inspect::{Info, View};
 pub use queue::{Queue, Totals};
 pub use snapshot::{Loader, SNAPSHOT_VERSION};
 pub use turn::{Log, Replication, Turn};
-pub use types::{Instant, Now, Priority, Settings, Span, Status, Token, MAX_SPAN_MS};
+pub use types::{Now, Priority, Settings, Span, Status, Timestamp, Token, MAX_SPAN_MS};

@@ -1,7 +1,7 @@
 //! Doubly linked lists through the entries themselves.
 
 use crate::slab::NIL;
-use crate::types::Instant;
+use crate::types::Timestamp;
 
 /// Where the links of an entry are kept.
 pub(crate) trait Links {
@@ -10,7 +10,7 @@ pub(crate) trait Links {
     fn set_previous(&mut self, entry: u32, to: u32);
     fn set_next(&mut self, entry: u32, to: u32);
     /// When time moves the entry on.
-    fn due(&self, entry: u32) -> Instant;
+    fn due(&self, entry: u32) -> Timestamp;
 }
 
 /// First and last entry of a list; each entry is in one list at most.

@@ -7,7 +7,7 @@
 use crate::id::{uuid_millis, IdText, Key};
 use crate::link::Links;
 use crate::slab::{Entry, Slab, NIL};
-use crate::types::{Instant, Priority, Span, Token};
+use crate::types::{Priority, Span, Timestamp, Token};
 
 /// Where a message stands, as the last step on it left it; time alone may have moved it on since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub(crate) enum State {
     /// whose consumer may still end it.
     Ready { token: Option<Token> },
     /// In the schedule, ready from `due` on.
-    Delayed { due: Instant },
+    Delayed { due: Timestamp },
     /// In the schedule, with a consumer.
-    Locked { until: Instant, token: Token },
+    Locked { until: Timestamp, token: Token },
     /// In the schedule, finished; the id is taken.
-    Done { until: Instant },
+    Done { until: Timestamp },
     /// In the list of dead letters. The token is that of a delivery whose lock ran out.
     Dead { token: Option<Token>, cause: Cause },
 }
@@ -28,7 +28,7 @@ pub(crate) enum State {
 impl State {
     /// Delayed until `due`, or ready if that is not after `since`.
     #[inline]
-    pub fn waiting(due: Instant, since: Instant) -> Self {
+    pub fn waiting(due: Timestamp, since: Timestamp) -> Self {
         if due > since {
             Self::Delayed { due }
         } else {
@@ -70,17 +70,17 @@ pub(crate) struct Message {
     pub hash: u32,
     /// Token in the lowest 56 bits, then state (4 bits), then priority (4 bits).
     token_state: u64,
-    /// Instant of the schedule in the lowest 48 bits, then the id's length (10 bits), then flags.
+    /// Timestamp of the schedule in the lowest 48 bits, then the id's length (10 bits), then flags.
     due_shape: u64,
 }
 
 const _: () = assert!(size_of::<Message>() == 48);
 
 const TOKEN_MASK: u64 = Token::MAX.value();
-const DUE_MASK: u64 = (1 << Instant::BITS) - 1;
+const DUE_MASK: u64 = (1 << Timestamp::BITS) - 1;
 const STATE_SHIFT: u32 = Token::BITS;
 const PRIORITY_SHIFT: u32 = Token::BITS + 4;
-const LENGTH_SHIFT: u32 = Instant::BITS;
+const LENGTH_SHIFT: u32 = Timestamp::BITS;
 const LENGTH_MASK: u64 = (1 << 10) - 1;
 const UUID: u64 = 1 << 58;
 const OWN_ENQUEUED: u64 = 1 << 59;
@@ -104,7 +104,7 @@ impl Message {
         payload: &[u8],
         limits: Limits,
         priority: Priority,
-        enqueued: Instant,
+        enqueued: Timestamp,
     ) -> Self {
         let id = key.stored();
         let mut shape = (id.len() as u64) << LENGTH_SHIFT;
@@ -131,7 +131,7 @@ impl Message {
     #[inline]
     pub fn state(&self) -> State {
         let token = self.token_state & TOKEN_MASK;
-        let due = Instant::from_millis(self.due_shape & DUE_MASK);
+        let due = Timestamp::from_millis(self.due_shape & DUE_MASK);
         let open = (token != 0).then_some(Token::new(token));
         match self.token_state >> STATE_SHIFT & 0xF {
             READY => State::Ready { token: open },
@@ -184,8 +184,8 @@ impl Message {
 
     /// The instant at which time alone moves the message on; zero if none.
     #[inline]
-    pub fn due(&self) -> Instant {
-        Instant::from_millis(self.due_shape & DUE_MASK)
+    pub fn due(&self) -> Timestamp {
+        Timestamp::from_millis(self.due_shape & DUE_MASK)
     }
 
     /// Whether time moves the message on, or should have already.
@@ -262,13 +262,13 @@ impl Message {
     }
 
     #[inline]
-    pub fn enqueued(&self) -> Instant {
+    pub fn enqueued(&self) -> Timestamp {
         let bytes = if self.due_shape & OWN_ENQUEUED != 0 {
             &*self.body
         } else {
             self.stored_id()
         };
-        Instant::from_millis(uuid_millis(bytes))
+        Timestamp::from_millis(uuid_millis(bytes))
     }
 
     #[inline]
@@ -334,7 +334,7 @@ impl Message {
         payload: &[u8],
         limits: Limits,
         priority: Priority,
-        enqueued: Instant,
+        enqueued: Timestamp,
     ) {
         let mut fresh = Self::new(self.key(), self.hash, payload, limits, priority, enqueued);
         if let Some(rare) = self.rare() {
@@ -358,7 +358,7 @@ fn build(
     id: &[u8],
     payload: &[u8],
     limits: Limits,
-    enqueued: Instant,
+    enqueued: Timestamp,
     rare: u32,
 ) -> Box<[u8]> {
     let extra = ENQUEUED + LIMITS + RARE;
@@ -428,7 +428,7 @@ impl Links for Slab<Message> {
         self.get_mut(entry).next = to;
     }
     #[inline]
-    fn due(&self, entry: u32) -> Instant {
+    fn due(&self, entry: u32) -> Timestamp {
         self.get(entry).due()
     }
 }

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
 
-use crate::copies::{Copy, RareEntry};
+use crate::copies::{RareEntry, WaitingCopy};
 use crate::effects::{Content, Effect};
 use crate::enqueue::Start;
 use crate::eoq::Eoq;
@@ -14,7 +14,7 @@ use crate::link::List;
 use crate::message::{Message, State};
 use crate::slab::Slab;
 use crate::turn::{Frame, Turn};
-use crate::types::{Instant, Priority, Token};
+use crate::types::{Priority, Timestamp, Token};
 use crate::wheel::Wheel;
 
 /// One queue.
@@ -158,7 +158,7 @@ impl Queue {
 
     /// When time has to act next, at the earliest; the epoch when it should already.
     #[inline]
-    pub fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Timestamp> {
         self.wheel.next()
     }
 
@@ -329,7 +329,7 @@ impl Queue {
     /// Makes an unlinked message run with the content of its waiting copy. A delay of the copy
     /// counts from `ended`, the end of the run or window it waited for. It may be over already:
     /// then the message still takes its turn among all that are due.
-    pub(crate) fn promote(&mut self, slot: u32, copy: &Copy, ended: Instant) {
+    pub(crate) fn promote(&mut self, slot: u32, copy: &WaitingCopy, ended: Timestamp) {
         self.change_body(slot, |message| {
             message.set_content(&copy.payload, copy.limits, copy.priority, copy.enqueued);
             message.attempts = 0;
@@ -353,9 +353,9 @@ impl Queue {
 impl Start {
     /// When a message that starts so is due, its time counted from `from`; zero if at once.
     #[inline]
-    pub(crate) fn due(self, from: Instant) -> Instant {
+    pub(crate) fn due(self, from: Timestamp) -> Timestamp {
         match self {
-            Self::Default => Instant::ZERO,
+            Self::Default => Timestamp::ZERO,
             Self::After(span) => from.after(span),
             Self::At(instant) => instant,
         }

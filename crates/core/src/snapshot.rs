@@ -2,7 +2,7 @@
 //! rewritten append-only file, and the digest that tells whether two queues are the same.
 
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
-use crate::copies::Copy;
+use crate::copies::WaitingCopy;
 use crate::effects::{put_key, put_start, read_instant, read_key, read_start, read_token, Content};
 use crate::message::{Cause, Message, State};
 use crate::queue::{Queue, Totals};
@@ -255,7 +255,7 @@ impl Queue {
         let mut copy = None;
         if rare & HAS_COPY != 0 {
             let content = Content::read(reader)?;
-            copy = Some(Copy::new(&content, read_start(reader)?));
+            copy = Some(WaitingCopy::new(&content, read_start(reader)?));
         }
         let reason = if rare & HAS_REASON != 0 {
             Some(reader.bytes()?)

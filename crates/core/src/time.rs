@@ -8,7 +8,7 @@ use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::{count, Queue};
 use crate::turn::Turn;
-use crate::types::Instant;
+use crate::types::Timestamp;
 
 impl Queue {
     /// Moves on the messages whose time has come, in the order in which they were due, at most
@@ -23,7 +23,7 @@ impl Queue {
 
     /// Whether time has something left to do.
     #[inline]
-    pub(crate) fn has_due(&self, now: Instant) -> bool {
+    pub(crate) fn has_due(&self, now: Timestamp) -> bool {
         self.wheel.next().is_some_and(|next| next <= now)
     }
 

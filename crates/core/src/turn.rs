@@ -9,7 +9,7 @@
 use crate::codec::{Damaged, Reader};
 use crate::effects::Effect;
 use crate::queue::Queue;
-use crate::types::{Instant, Now, Settings, Span, Token, MAX_SPAN_MS};
+use crate::types::{Now, Settings, Span, Timestamp, Token, MAX_SPAN_MS};
 
 /// Memory a log keeps from one turn to the next, for each queue.
 const KEPT_BYTES: usize = 1024;
@@ -123,7 +123,7 @@ const HEADER: usize = 1 + FRAME_BYTES;
 
 impl Frame {
     #[inline]
-    pub fn instant(&self) -> Instant {
+    pub fn instant(&self) -> Timestamp {
         Now::from_micros(self.now_us).instant()
     }
 

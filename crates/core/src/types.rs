@@ -5,9 +5,9 @@ pub const MAX_SPAN_MS: u64 = 315_360_000_000;
 
 /// A point in time: Unix milliseconds on the server's clock. Stored in 48 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Instant(u64);
+pub struct Timestamp(u64);
 
-impl Instant {
+impl Timestamp {
     /// How many bits an instant takes.
     pub(crate) const BITS: u32 = 48;
     /// The latest instant that can be stored (in the year 10889).
@@ -15,7 +15,7 @@ impl Instant {
     /// The Unix epoch; stands for "never" where a reply says so.
     pub const ZERO: Self = Self(0);
 
-    /// The instant at `ms` Unix milliseconds; later ones than [`Instant::MAX`] become that.
+    /// The instant at `ms` Unix milliseconds; later ones than [`Timestamp::MAX`] become that.
     #[inline]
     pub const fn from_millis(ms: u64) -> Self {
         if ms > Self::MAX.0 {
@@ -96,8 +96,8 @@ impl Now {
 
     /// The instant that deadlines are compared with.
     #[inline]
-    pub const fn instant(self) -> Instant {
-        Instant::from_millis(self.us / 1000)
+    pub const fn instant(self) -> Timestamp {
+        Timestamp::from_millis(self.us / 1000)
     }
 }
 

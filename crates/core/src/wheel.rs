@@ -1,7 +1,7 @@
 //! When time moves something on: a hierarchical timing wheel over the messages' own links.
 //!
 //! Eight levels of 64 slots: level 0 counts milliseconds, each further level 64 times as much, so
-//! the wheel spans the 48 bits of an [`Instant`]. An entry lies at the level of the highest bit in which its due time
+//! the wheel spans the 48 bits of an [`Timestamp`]. An entry lies at the level of the highest bit in which its due time
 //! differs from the wheel's own time (Varghese and Lauck 1987), so where it lies follows from the
 //! two and need not be stored. Entries whose time has come wait in `overdue`, in the order they
 //! became due, until the queue moves them on.
@@ -12,7 +12,7 @@
 //! Entries with the same due time keep the order they were put in.
 
 use crate::link::{Links, List};
-use crate::types::Instant;
+use crate::types::Timestamp;
 
 const LEVELS: usize = 8;
 const BITS: u32 = 6;
@@ -65,18 +65,18 @@ impl Default for Wheel {
 }
 
 /// The list of a level's slot, or `overdue`.
-enum Place {
+enum Position {
     Overdue,
     Slot { level: usize, slot: usize },
 }
 
 #[inline]
-fn place(time: u64, due: u64) -> Place {
+fn position(time: u64, due: u64) -> Position {
     if due <= time {
-        return Place::Overdue;
+        return Position::Overdue;
     }
     let level = ((u64::BITS - 1 - (time ^ due).leading_zeros()) / BITS) as usize;
-    Place::Slot {
+    Position::Slot {
         level,
         slot: (due >> (level as u32 * BITS)) as usize % SLOTS,
     }
@@ -85,19 +85,19 @@ fn place(time: u64, due: u64) -> Place {
 impl Wheel {
     /// The earliest instant at which the wheel has something to do, overdue entries included.
     #[inline]
-    pub fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Timestamp> {
         if !self.overdue.is_empty() {
-            Some(Instant::ZERO)
+            Some(Timestamp::ZERO)
         } else if self.next == u64::MAX {
             None
         } else {
-            Some(Instant::from_millis(self.next))
+            Some(Timestamp::from_millis(self.next))
         }
     }
 
     /// Whether the wheel has nothing to do at `now`; then its time becomes `now`.
     #[inline]
-    pub fn is_quiet_at(&mut self, now: Instant) -> bool {
+    pub fn is_quiet_at(&mut self, now: Timestamp) -> bool {
         let now = now.millis();
         let quiet = now >= self.time && now < self.next && self.overdue.is_empty();
         if quiet {
@@ -119,7 +119,7 @@ impl Wheel {
 
     /// Puts `entry` in, due at `due`.
     #[inline]
-    pub fn insert(&mut self, links: &mut impl Links, entry: u32, due: Instant) {
+    pub fn insert(&mut self, links: &mut impl Links, entry: u32, due: Timestamp) {
         let due = due.millis();
         if let Some(draining) = &mut self.draining {
             // Behind those of the same time that are not dealt out yet.
@@ -128,9 +128,9 @@ impl Wheel {
                 return;
             }
         }
-        match place(self.time, due) {
-            Place::Overdue => self.overdue.push_back(links, entry),
-            Place::Slot { level, slot } => {
+        match position(self.time, due) {
+            Position::Overdue => self.overdue.push_back(links, entry),
+            Position::Slot { level, slot } => {
                 let at = self.levels[level].get_or_insert_with(|| Level {
                     occupied: 0,
                     slots: Box::new([List::default(); SLOTS]),
@@ -145,16 +145,16 @@ impl Wheel {
 
     /// Takes `entry` out, which was put in with `due`.
     #[inline]
-    pub fn remove(&mut self, links: &mut impl Links, entry: u32, due: Instant) {
+    pub fn remove(&mut self, links: &mut impl Links, entry: u32, due: Timestamp) {
         if let Some(draining) = &mut self.draining {
             if draining.list.holds_at_end(entry) {
                 draining.list.unlink(links, entry);
                 return;
             }
         }
-        match place(self.time, due.millis()) {
-            Place::Overdue => self.overdue.unlink(links, entry),
-            Place::Slot { level, slot } => match &mut self.levels[level] {
+        match position(self.time, due.millis()) {
+            Position::Overdue => self.overdue.unlink(links, entry),
+            Position::Slot { level, slot } => match &mut self.levels[level] {
                 Some(at) => {
                     at.slots[slot].unlink(links, entry);
                     if at.slots[slot].is_empty() {
@@ -170,7 +170,7 @@ impl Wheel {
     /// Moves the wheel's time towards `now`, but not beyond the first instant at which something
     /// is due, which is then in [`Wheel::overdue`]. Deals at most `budget` entries to lower
     /// levels; returns what is left of the budget.
-    pub fn advance(&mut self, links: &mut impl Links, now: Instant, mut budget: usize) -> usize {
+    pub fn advance(&mut self, links: &mut impl Links, now: Timestamp, mut budget: usize) -> usize {
         let now = now.millis();
         if now < self.time {
             self.rewind(links, now);
@@ -236,7 +236,7 @@ impl Wheel {
         self.draining = Some(Draining {
             list: all,
             start: 0,
-            shift: Instant::BITS,
+            shift: Timestamp::BITS,
         });
     }
 
@@ -256,8 +256,8 @@ impl Wheel {
     /// Every list with the earliest instant its entries can be due. Overdue entries come first,
     /// then the levels in the order of time, last what is being dealt out; so entries of one due
     /// time come in the order they were put in, over all lists.
-    pub fn lists(&self) -> impl Iterator<Item = (Instant, &List)> {
-        let overdue = std::iter::once((Instant::ZERO, &self.overdue));
+    pub fn lists(&self) -> impl Iterator<Item = (Timestamp, &List)> {
+        let overdue = std::iter::once((Timestamp::ZERO, &self.overdue));
         let levels = self.levels.iter().enumerate().flat_map(move |(level, at)| {
             let shift = level as u32 * BITS;
             let above = self.time >> shift >> BITS << BITS;
@@ -267,14 +267,14 @@ impl Wheel {
                     .enumerate()
                     .filter(|(_, list)| !list.is_empty())
                     .map(move |(slot, list)| {
-                        (Instant::from_millis((above | slot as u64) << shift), list)
+                        (Timestamp::from_millis((above | slot as u64) << shift), list)
                     })
             })
         });
         let draining = self
             .draining
             .iter()
-            .map(|at| (Instant::from_millis(at.start), &at.list));
+            .map(|at| (Timestamp::from_millis(at.start), &at.list));
         overdue.chain(levels).chain(draining)
     }
 
@@ -295,8 +295,8 @@ impl Wheel {
                     return Err(format!("slot {slot} of level {number} is wrongly marked"));
                 }
                 for entry in list.check(links, most)? {
-                    match place(self.time, links.due(entry).millis()) {
-                        Place::Slot { level, slot: own } if (level, own) == (number, slot) => {}
+                    match position(self.time, links.due(entry).millis()) {
+                        Position::Slot { level, slot: own } if (level, own) == (number, slot) => {}
                         _ => return Err(format!("{entry} is in slot {slot} of level {number}")),
                     }
                     waiting.push(entry);

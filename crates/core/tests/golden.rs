@@ -1,8 +1,8 @@
 //! The binary forms are frozen: what a released version wrote must stay readable, byte for byte.
 
 use redis_mq_core::{
-    Backoff, Enqueue, Instant, Loader, Log, Now, Priority, Queue, Replication, Settings, Span,
-    Start, Token, Turn, Verdict,
+    Backoff, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span, Start,
+    Timestamp, Token, Turn, Verdict,
 };
 
 /// The chunks of [`every_state`] in version 1, each as a line of hexadecimal digits.
@@ -102,7 +102,7 @@ fn every_state() -> (Queue, Vec<String>) {
         let token = take(queue, turn, 1000);
         let mut again = Enqueue::new(b"copy").id(b"finished");
         again.requeue = true;
-        again.start = Start::At(Instant::from_millis(NOW_US / 1000 + 999_999));
+        again.start = Start::At(Timestamp::from_millis(NOW_US / 1000 + 999_999));
         queue.enqueue(turn, &again);
         let backoff = Backoff::For(Span::from_millis(80_000));
         queue

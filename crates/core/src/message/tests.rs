@@ -17,10 +17,10 @@ fn keys() -> [Key<'static>; 5] {
     ]
 }
 
-fn enqueued() -> [Instant; 4] {
-    let of_the_id = Instant::from_millis(uuid_millis(&MADE));
-    let later = Instant::from_millis(of_the_id.millis() + 1);
-    [of_the_id, later, Instant::ZERO, Instant::MAX]
+fn enqueued() -> [Timestamp; 4] {
+    let of_the_id = Timestamp::from_millis(uuid_millis(&MADE));
+    let later = Timestamp::from_millis(of_the_id.millis() + 1);
+    [of_the_id, later, Timestamp::ZERO, Timestamp::MAX]
 }
 
 fn limits() -> [Limits; 4] {
@@ -35,7 +35,7 @@ fn limits() -> [Limits; 4] {
 
 fn states() -> [State; 12] {
     let token = Some(Token::new(TOKEN_MASK));
-    let at = Instant::MAX;
+    let at = Timestamp::MAX;
     let dead = |token, cause| State::Dead { token, cause };
     [
         State::Ready { token: None },
@@ -46,7 +46,7 @@ fn states() -> [State; 12] {
             token: Token::new(1),
         },
         State::Locked {
-            until: Instant::from_millis(1),
+            until: Timestamp::from_millis(1),
             token: Token::new(TOKEN_MASK),
         },
         State::Done { until: at },
@@ -70,7 +70,7 @@ struct Expected<'a> {
     payload: &'a [u8],
     limits: Limits,
     priority: Priority,
-    enqueued: Instant,
+    enqueued: Timestamp,
     state: State,
     rare: Option<u32>,
     attempts: u32,
@@ -90,10 +90,10 @@ fn assert_holds(message: &Message, expected: &Expected<'_>) {
     let due = match expected.state {
         State::Delayed { due: at } | State::Done { until: at } => at,
         State::Locked { until, .. } => until,
-        State::Ready { .. } | State::Dead { .. } => Instant::ZERO,
+        State::Ready { .. } | State::Dead { .. } => Timestamp::ZERO,
     };
     assert_eq!(message.due(), due);
-    assert_eq!(message.is_scheduled(), due != Instant::ZERO);
+    assert_eq!(message.is_scheduled(), due != Timestamp::ZERO);
 }
 
 fn for_each_shape(mut test: impl FnMut(Expected<'_>)) {
@@ -192,7 +192,7 @@ fn keys_of_equal_bytes_but_another_form_are_other_keys() {
         payload: b"",
         limits: Limits::default(),
         priority: Priority::default(),
-        enqueued: Instant::ZERO,
+        enqueued: Timestamp::ZERO,
         state: State::Ready { token: None },
         rare: None,
         attempts: 0,
@@ -204,7 +204,7 @@ fn keys_of_equal_bytes_but_another_form_are_other_keys() {
 #[test]
 fn the_default_message_costs_one_allocation_of_id_and_payload() {
     let key = Key::Uuid(MADE);
-    let enqueued = Instant::from_millis(uuid_millis(&MADE));
+    let enqueued = Timestamp::from_millis(uuid_millis(&MADE));
     let message = Message::new(
         key,
         0,

@@ -7,7 +7,7 @@ use crate::slab::NIL;
 
 /// Entries by number: links and due time.
 #[derive(Default)]
-struct Entries(Vec<(u32, u32, Instant)>);
+struct Entries(Vec<(u32, u32, Timestamp)>);
 
 impl Links for Entries {
     fn previous(&self, entry: u32) -> u32 {
@@ -22,7 +22,7 @@ impl Links for Entries {
     fn set_next(&mut self, entry: u32, to: u32) {
         self.0[entry as usize].1 = to;
     }
-    fn due(&self, entry: u32) -> Instant {
+    fn due(&self, entry: u32) -> Timestamp {
         self.0[entry as usize].2
     }
 }
@@ -42,19 +42,19 @@ impl Pair {
             now,
             ..Self::default()
         };
-        assert!(pair.wheel.is_quiet_at(Instant::from_millis(now)));
+        assert!(pair.wheel.is_quiet_at(Timestamp::from_millis(now)));
         pair
     }
 
     fn put(&mut self, due: u64) -> u32 {
         let entry = self.entries.0.len() as u32;
-        self.entries.0.push((NIL, NIL, Instant::from_millis(due)));
+        self.entries.0.push((NIL, NIL, Timestamp::from_millis(due)));
         self.put_again(entry, due);
         entry
     }
 
     fn put_again(&mut self, entry: u32, due: u64) {
-        let due = Instant::from_millis(due);
+        let due = Timestamp::from_millis(due);
         self.entries.0[entry as usize].2 = due;
         self.wheel.insert(&mut self.entries, entry, due);
         self.plain.push(entry);
@@ -70,7 +70,7 @@ impl Pair {
     fn pass(&mut self, now: u64, budget: usize) -> Vec<u32> {
         self.now = now;
         let mut taken = Vec::new();
-        let now = Instant::from_millis(now);
+        let now = Timestamp::from_millis(now);
         while !self.wheel.is_quiet_at(now) {
             let left = self.wheel.advance(&mut self.entries, now, budget);
             assert!(left <= budget);
@@ -84,7 +84,7 @@ impl Pair {
     }
 
     fn due_by(&self, now: u64) -> Vec<u32> {
-        let now = Instant::from_millis(now);
+        let now = Timestamp::from_millis(now);
         let due = |entry: &u32| self.entries.due(*entry);
         let mut due_by: Vec<u32> = self
             .plain
@@ -166,9 +166,9 @@ fn entries_come_out_when_they_are_due_first_put_in_first() {
 #[test]
 fn the_last_instant_there_is_can_be_waited_for() {
     let mut pair = Pair::at(NOW);
-    let last = pair.put(Instant::MAX.millis());
-    assert_eq!(pair.pass(Instant::MAX.millis() - 1, 9), []);
-    assert_eq!(pair.pass(Instant::MAX.millis(), 9), [last]);
+    let last = pair.put(Timestamp::MAX.millis());
+    assert_eq!(pair.pass(Timestamp::MAX.millis() - 1, 9), []);
+    assert_eq!(pair.pass(Timestamp::MAX.millis(), 9), [last]);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn many_entries_of_one_instant_are_dealt_out_within_the_budget() {
     let due = NOW + 3_600_000;
     let entries: Vec<u32> = (0..5000).map(|_| pair.put(due)).collect();
     let mut taken = Vec::new();
-    let at_due = Instant::from_millis(due);
+    let at_due = Timestamp::from_millis(due);
     let mut turns = 0;
     while !pair.wheel.is_quiet_at(at_due) {
         let mut budget = pair.wheel.advance(&mut pair.entries, at_due, 100);
@@ -202,7 +202,7 @@ fn entries_put_in_while_their_slot_is_dealt_out_stay_behind_the_others() {
     let due = NOW + 100_000;
     let mut expected: Vec<u32> = (0..10).map(|_| pair.put(due)).collect();
     pair.wheel
-        .advance(&mut pair.entries, Instant::from_millis(due - 1), 3);
+        .advance(&mut pair.entries, Timestamp::from_millis(due - 1), 3);
     assert!(pair.wheel.is_draining());
     expected.push(pair.put(due));
     pair.check();
@@ -294,14 +294,14 @@ proptest! {
                 }
                 Step::Begin { span, budget } => {
                     pair.now += span;
-                    let now = Instant::from_millis(pair.now);
+                    let now = Timestamp::from_millis(pair.now);
                     if !pair.wheel.is_quiet_at(now) {
                         pair.wheel.advance(&mut pair.entries, now, budget);
                     }
                 }
                 Step::Back { span, budget } => {
                     pair.now -= span;
-                    let now = Instant::from_millis(pair.now);
+                    let now = Timestamp::from_millis(pair.now);
                     if !pair.wheel.is_quiet_at(now) {
                         pair.wheel.advance(&mut pair.entries, now, budget);
                     }

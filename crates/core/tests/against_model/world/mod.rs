@@ -6,7 +6,7 @@ mod replica;
 pub mod step;
 
 use redis_mq_core::{
-    EoqWaits, Instant, Loader, Log, Now, Queue, Replication, Settings, Span, Token, Turn,
+    EoqWaits, Loader, Log, Now, Queue, Replication, Settings, Span, Timestamp, Token, Turn,
 };
 
 use crate::model::{Model, Ms, Seen};
@@ -309,7 +309,7 @@ impl World {
             |model, reply| {
                 model.act(now, max_dead);
                 let expected = model.extend(now, &id, token, span);
-                let reply = reply.map(|until| until.map(Instant::millis));
+                let reply = reply.map(|until| until.map(Timestamp::millis));
                 assert_eq!(reply.map_err(|_| ()), expected.map_err(|_| ()));
             },
         );

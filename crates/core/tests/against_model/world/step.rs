@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use redis_mq_core::{Backoff, Instant, Priority, Settings, Span};
+use redis_mq_core::{Backoff, Priority, Settings, Span, Timestamp};
 
 use crate::model::{self, Item, Ms};
 
@@ -118,7 +118,7 @@ impl Enqueue {
         request.start = match self.start {
             Start::NotGiven => redis_mq_core::Start::Default,
             Start::After(ms) => redis_mq_core::Start::After(Span::from_millis(ms)),
-            Start::At(ms) => redis_mq_core::Start::At(Instant::from_millis(MOMENT + ms)),
+            Start::At(ms) => redis_mq_core::Start::At(Timestamp::from_millis(MOMENT + ms)),
         };
         request.lock = self.lock.map(Span::from_millis);
         request.attempts = self.attempts;
