@@ -23,7 +23,8 @@ impl Command for MqApply {
     const RECORD: &'static Record = &Record {
         name: "mq.apply",
         syntax: "MQ.APPLY queue effects",
-        summary: "Repeats on a replica, or from the append-only file, what the primary did to a queue.",
+        summary:
+            "Repeats on a replica, or from the append-only file, what the primary did to a queue.",
         complexity: "O(n) with n the number of effects",
         since: "0.1.0",
         group: Group::Internal,
@@ -33,10 +34,7 @@ impl Command for MqApply {
         key: Some(Access::Update),
         tips: "",
         arguments: &[Argument::QUEUE, Argument::new("effects", Kind::Text)],
-        details: "\
-Not for clients, which get an error. The other commands read the clock, make ids and choose messages; what they
-did is sent to replicas and written to the append-only file in this form, with all of that decided. It is
-applied as it is: without clock, limits and configuration.",
+        details: include_str!("apply.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

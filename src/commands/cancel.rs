@@ -49,9 +49,7 @@ impl Command for MqCancel {
         key: Some(Access::Delete),
         tips: "",
         arguments: &[Argument::QUEUE, Argument::new("id", Kind::Text).multiple()],
-        details: "\
-Removes all there is of each id: a waiting, locked or finished message, a waiting copy and a dead letter. A
-consumer that holds the message gets null for its `MQ.DONE`. Reply: how many of the ids had something to remove.",
+        details: include_str!("cancel.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

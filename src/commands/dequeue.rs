@@ -239,42 +239,7 @@ impl Command for MqDequeue {
             )
             .optional(),
         ],
-        details: "\
-Reply: one delivery, an array of
-
-| field | meaning |
-|---|---|
-| id | of the message, as text if the server made it |
-| payload | any bytes |
-| attempt | how often this message was handed over, this time included |
-| token | names this delivery in `MQ.DONE` and `MQ.EXTEND`; no other delivery of the queue ever gets it |
-| lock-ms | how long the lock holds, from now |
-| enqueued-at | when the message was accepted, in Unix milliseconds |
-
-More fields may be appended in time. With `COUNT` the reply is an array of one to n deliveries. If nothing
-is ready it is null (in RESP2 a null array), with or without `COUNT`.
-
-Messages come by priority, then in the order in which they became ready. Until its lock ends nobody
-else gets the message. A lock that expires gives it back with the next attempt, or makes it dead if that
-was its last.
-
-| option | meaning |
-|---|---|
-| `COUNT n` | up to n deliveries, 1 to 4294967295 |
-| `LOCK ms` | the lock time, 1 to 315360000000; if not given, `mq.lock-ms`. A message's own `LOCK` wins |
-| `BLOCK ms` | waits until a message is ready for whatever reason, at most that long; 0 is for ever |
-| `EOQ [ms ...]` | for workers that poll: if nothing is ready the reply says when to poll again |
-
-Waiting consumers are served first come, first served. Inside `MULTI` and scripts `BLOCK` does not wait.
-
-The reply of `EOQ` to a queue with nothing ready is an integer, the milliseconds until the next poll. All
-pollers of the queue share that wait. It is drawn once per dry run: `exp-backoff(min(dry runs, 4))`, or
-from one to five numbers after `EOQ`, by dry run, the last for all further ones. It never exceeds the
-time until the next message becomes ready. While it runs, further polls get what is left of it; as soon as
-something is ready it is served, and the dry runs start anew. Polling creates no queue.
-
-`exp-backoff(n) = (2^(n-1) + random * 2^(n-1)) * 0.5 * factor` milliseconds with `random` from 0 to 1 and the
-factor `mq.backoff-factor-ms`, at most `mq.backoff-max-ms`.",
+        details: include_str!("dequeue.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

@@ -127,26 +127,7 @@ impl Command for MqDone {
             .after("BACKOFF")
             .optional(),
         ],
-        details: "\
-Reply: what the message became.
-
-| verdict | without backoff | with `BACKOFF` |
-|---|---|---|
-| `SUCCESS` (default) | `done`: removed; or `queued` if a copy waits (its attempts from 0) | `done-with-backoff`, or `done-with-requeue` if a copy waits: the id stays taken that long |
-| `RETRY` | `queued`, behind the others of its priority | `queued-with-backoff` |
-| `ERROR` | `dead`; the `REASON`, any bytes up to 1024, is kept with it | syntax error |
-| `RELEASE` | `queued`, in front, and the attempt does not count | syntax error |
-
-`BACKOFF` is 0 to 315360000000 milliseconds, 0 being none, or `EXP`: `exp-backoff(attempt)` as in `MQ.DEQUEUE`.
-
-`RETRY` of a message that has used its `ATTEMPTS` makes it `dead`. A waiting copy survives `RETRY` and `RELEASE`;
-when its message becomes dead, however that happens, the copy is queued as a new message.
-
-If the token is not that of the message's newest delivery, or that delivery was ended already, the reply is
-the error `STALE` and nothing changes. If there is no such message it is null: repeating an `MQ.DONE` is
-harmless. A lock that expired while nobody else took the message does not matter.
-
-The command also works at `maxmemory`.",
+        details: include_str!("done.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

@@ -95,43 +95,16 @@ impl Command for MqEnqueue {
             )
             .optional(),
             Argument::new("ms", Kind::Integer).after("LOCK").optional(),
-            Argument::new("n", Kind::Integer).after("ATTEMPTS").optional(),
-            Argument::new("p", Kind::Integer).after("PRIORITY").optional(),
+            Argument::new("n", Kind::Integer)
+                .after("ATTEMPTS")
+                .optional(),
+            Argument::new("p", Kind::Integer)
+                .after("PRIORITY")
+                .optional(),
             Argument::word("requeue", "REQUEUE").optional(),
             Argument::word("update", "UPDATE").optional(),
         ],
-        details: "\
-Reply: an array of the outcome and the message's id. The queue appears with its first message.
-
-| option | meaning |
-|---|---|
-| `ID id` | 1 to 512 bytes of any value. Without it the server makes a UUIDv7 |
-| `DELAY ms` | ready after that time, 0 to 315360000000 (ten years) |
-| `AT unix-ms` | ready at that instant, at most ten years ahead; an instant in the past is now |
-| `LOCK ms` | the lock time of this message, 1 to 315360000000, whatever the consumer asks for |
-| `ATTEMPTS n` | how many deliveries it gets before it is dead, 0 to 4294967295; 0, the default, is no limit |
-| `PRIORITY p` | 0 (first) to 9 (last); 5 if not given |
-| `UPDATE` | replaces a message of that id that still waits |
-| `REQUEUE` | if the id is being worked on, or finished but still taken, a copy runs afterwards |
-
-What happens depends on the status of the id:
-
-| status of that id | plain | with `UPDATE` | with `REQUEUE` (also with both) |
-|---|---|---|---|
-| none, `done-awaiting-gc`, `dead` | `added` | `added` | `added` |
-| `queued` | refused | `updated` | refused; with both `updated` |
-| `queued-with-backoff` | refused | `updated`; a `DELAY` or `AT` given resets the time, else it is kept | refused; with both `updated` |
-| `locked` | refused | refused | `requeued`, now `locked-with-requeue` |
-| `locked-with-requeue` | refused | refused | refused; with both `updated` (the waiting copy) |
-| `done-with-backoff` | refused | refused | `requeued`, now `done-with-requeue` |
-| `done-with-requeue` | refused | refused | refused; with both `updated` (the waiting copy) |
-
-A refusal changes nothing and is no error: the outcome is then the status that refused, as in
-`[\"locked\", \"order:42\"]`. Whatever is accepted delivers the new payload and the new options. A copy starts
-with attempt 1; its `DELAY` counts from the end of the current delivery or window. A message added to the
-id of a dead letter stands beside it.
-
-At `maxmemory` the reply is an `OOM` error.",
+        details: include_str!("enqueue.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

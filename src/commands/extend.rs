@@ -53,11 +53,7 @@ impl Command for MqExtend {
             Argument::new("token", Kind::Integer),
             Argument::new("ms", Kind::Integer),
         ],
-        details: "\
-The lock ends `ms` from now, 1 to 315360000000, be that later or earlier than before. Reply: the new deadline in
-Unix milliseconds. As with `MQ.DONE` the reply is the error `STALE` if the token is not that of the message's newest
-delivery or that delivery was ended already, and null if there is no such message. A lock that expired while
-nobody else took the message is renewed.",
+        details: include_str!("extend.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

@@ -55,24 +55,7 @@ impl Command for MqGet {
         key: Some(Access::Read),
         tips: "nondeterministic_output",
         arguments: &[Argument::QUEUE, Argument::new("id", Kind::Text)],
-        details: "\
-Reply: null, or a map (a flat array in RESP2, and on Redis 6.2 in RESP3 too) of
-
-| field | meaning |
-|---|---|
-| `id` | the id, as text if the server made it |
-| `status` | as `MQ.STATUS` |
-| `payload` | any bytes |
-| `attempts` | how often it was handed over |
-| `max-attempts` | how many deliveries it gets before it is dead, 0 = no limit |
-| `priority` | 0 (first) to 9 (last) |
-| `enqueued-at` | when it was accepted, Unix milliseconds |
-| `due-at` | when time alone moves it on, Unix milliseconds, 0 = never |
-| `lock-ms` | its own lock time, 0 = the consumer's |
-| `requeue` | the payload of the waiting copy, or null |
-| `reason` | why it is dead, or null |
-
-More fields may be appended in time.",
+        details: include_str!("get.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

@@ -24,8 +24,7 @@ impl Command for MqHelp {
         key: None,
         tips: "",
         arguments: &[],
-        details:
-            "The reply is an array of lines: each command as it is written, then what it does.",
+        details: include_str!("help.md"),
     };
 
     fn run(ctx: &Ctx, _args: Args<'_>) -> Result<(), Error> {

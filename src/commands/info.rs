@@ -63,23 +63,7 @@ impl Command for MqInfo {
         key: Some(Access::Read),
         tips: "nondeterministic_output",
         arguments: &[Argument::QUEUE],
-        details: "\
-Reply: null, or a map (a flat array in RESP2, and on Redis 6.2 in RESP3 too) of
-
-| field | meaning |
-|---|---|
-| `queued`, `queued-with-backoff`, `locked`, `locked-with-requeue`, `done-with-backoff`, `done-with-requeue`, `done-awaiting-gc`, `dead` | how many messages have that status at this moment |
-| `messages` | the sum of these |
-| `next-mid` | the id that is delivered next, or null |
-| `last-mid` | the id that is newest in the ready order, or null |
-| `next-due-ms` | milliseconds until time alone next moves a message on, -1 = never |
-| `oldest-queued-ms` | how long the oldest ready message waits |
-| `eoq-backoff-ms` | what is left of the pollers' shared wait |
-| `ndry-runs` | how often in a row nothing was ready for a poller |
-| `paused` | 1 while no deliveries are made, else 0 |
-| `total-enqueued`, `total-delivered`, `total-done`, `total-retried`, `total-dead`, `total-expired-locks` | since the queue was created |
-
-More fields may be appended in time.",
+        details: include_str!("info.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {

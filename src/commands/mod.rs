@@ -1,4 +1,5 @@
-//! The commands: one file each, with its record, its request and what it does.
+//! The commands: one file each, with its record, its request and what it does; beside it, in a file
+//! of the same name, the description that `docs/commands.md` shows.
 
 pub mod apply;
 pub mod cancel;
@@ -57,6 +58,10 @@ mod tests {
             assert!(texts.iter().all(|text| !text.is_empty()), "{name}");
             assert!(
                 record.summary.ends_with('.') && !record.summary.contains('\n'),
+                "{name}"
+            );
+            assert!(
+                record.details.ends_with("\n") && !record.details.ends_with("\n\n"),
                 "{name}"
             );
             let has_key = record

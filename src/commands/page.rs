@@ -46,7 +46,7 @@ fn section(page: &mut String, record: &Record) {
     flags.extend(record.newer_flags);
     let _ = write!(
         page,
-        "\n### {name}\n\n```\n{}\n```\n\n{}\n\nSince {} · {} · flags: {}\n\n{}\n",
+        "\n### {name}\n\n```\n{}\n```\n\n{}\n\nSince {} · {} · flags: {}\n\n{}",
         record.syntax,
         record.summary,
         record.since,

@@ -28,7 +28,7 @@ pub struct Record {
     pub tips: &'static str,
     /// The arguments after the name.
     pub arguments: &'static [Argument],
-    /// The description as Markdown.
+    /// The description as Markdown, which ends with a line break.
     pub details: &'static str,
 }
 

@@ -30,9 +30,7 @@ impl Command for MqStatus {
         key: Some(Access::Read),
         tips: "nondeterministic_output",
         arguments: &[Argument::QUEUE, Argument::new("id", Kind::Text)],
-        details: "\
-Reply: the status that holds at this moment, on a replica too, or null if there is no such message. If an id
-has a live message and a dead letter, the live one's. For the list of statuses see the top of this page.",
+        details: include_str!("status.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
