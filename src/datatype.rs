@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
-use redis_mq_core::{Loader, Log, Queue, SNAPSHOT_VERSION};
+use redis_mq_core::{Loader, Log, Queue};
 
 use crate::commands::apply;
 use crate::info::Published;
@@ -62,7 +62,9 @@ const ALLOCATIONS_PER_MESSAGE: usize = 1;
 
 impl NativeType for StoredQueue {
     const NAME: &'static std::ffi::CStr = c"mq-circle";
-    const ENCODING: i32 = SNAPSHOT_VERSION as i32;
+    /// Stays as it is: each chunk names its own version, so an older module reads the queues that use
+    /// nothing newer, and names the reason where it refuses one.
+    const ENCODING: i32 = 1;
 
     fn load(reader: &mut RdbReader<'_>, _encoding: i32) -> Result<Self, IoError> {
         let mut random = SmallRng::from_os_rng();

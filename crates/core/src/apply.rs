@@ -47,10 +47,11 @@ impl Queue {
             return Ok(());
         }
         let mut reader = Reader::new(bytes);
-        self.frame = read_header(&mut reader)?;
+        let (version, frame) = read_header(&mut reader)?;
+        self.frame = frame;
         self.keep_up();
         while !reader.is_empty() {
-            self.apply_one(&Effect::read(&mut reader)?)?;
+            self.apply_one(&Effect::read(&mut reader, version)?)?;
         }
         Ok(())
     }

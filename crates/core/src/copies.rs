@@ -1,7 +1,7 @@
 //! What is rare, kept away from what every message pays for: a newer copy that waits for the end
 //! of the current run, and the reason of a dead letter.
 
-use crate::effects::Content;
+use crate::effects::{Content, Extras};
 use crate::enqueue::Start;
 use crate::message::Limits;
 use crate::queue::Queue;
@@ -16,6 +16,13 @@ pub(crate) struct WaitingCopy {
     pub priority: Priority,
     pub start: Start,
     pub enqueued: Timestamp,
+    extras: Option<Box<OwnedExtras>>,
+}
+
+/// What few copies have beside.
+#[derive(Debug)]
+struct OwnedExtras {
+    headers: Box<[u8]>,
 }
 
 impl WaitingCopy {
@@ -26,7 +33,28 @@ impl WaitingCopy {
             priority: content.priority,
             start,
             enqueued: content.enqueued,
+            extras: (!content.extras.is_none()).then(|| {
+                Box::new(OwnedExtras {
+                    headers: content.extras.headers.into(),
+                })
+            }),
         }
+    }
+
+    /// What the producer gave beside.
+    pub fn extras(&self) -> Extras<'_> {
+        match &self.extras {
+            Some(extras) => Extras {
+                headers: &extras.headers,
+            },
+            None => Extras::default(),
+        }
+    }
+
+    /// Bytes it holds elsewhere.
+    fn bytes(&self) -> usize {
+        let extras = |extras: &OwnedExtras| size_of::<OwnedExtras>() + extras.headers.len();
+        self.payload.len() + self.extras.as_deref().map_or(0, extras)
     }
 }
 
@@ -38,8 +66,8 @@ pub(crate) struct Rare {
 
 impl Rare {
     fn bytes(&self) -> usize {
-        let payload = self.copy.as_ref().map_or(0, |copy| copy.payload.len());
-        size_of::<Self>() + payload + self.reason.as_ref().map_or(0, |reason| reason.len())
+        let copy = self.copy.as_ref().map_or(0, WaitingCopy::bytes);
+        size_of::<Self>() + copy + self.reason.as_ref().map_or(0, |reason| reason.len())
     }
 }
 

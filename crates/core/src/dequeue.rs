@@ -24,6 +24,8 @@ pub struct Delivery<'a> {
     pub lock: Span,
     /// When the message was enqueued.
     pub enqueued_at: Timestamp,
+    /// What the producer sent beside the payload; empty for nothing.
+    pub headers: &'a [u8],
 }
 
 impl Queue {
@@ -76,6 +78,7 @@ impl Queue {
                 token,
                 lock,
                 enqueued_at: message.enqueued(),
+                headers: message.headers(),
             });
         }
         self.eoq = Eoq::default();

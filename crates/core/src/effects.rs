@@ -1,12 +1,16 @@
 //! The changes that a step makes to a queue, in the form that replicas and the append-only file get:
 //! one effect a message, with explicit ids, tokens and absolute times (docs/format.md).
+//!
+//! What version 1 cannot say follows as fields, or as effects of later kinds; only a log with any of
+//! those is of version 2.
 
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
 use crate::copies::WaitingCopy;
 use crate::done::Finish;
-use crate::enqueue::Start;
+use crate::enqueue::{Start, MAX_HEADER_BYTES};
+use crate::fields::{end_fields, put_field, read_fields, Field};
 use crate::id::{Key, MAX_ID_BYTES};
-use crate::message::Limits;
+use crate::message::{Limits, Own};
 use crate::types::{Priority, Span, Timestamp, Token, MAX_SPAN_MS};
 
 /// One change of a queue.
@@ -65,6 +69,14 @@ pub(crate) struct Content<'a> {
     pub limits: Limits,
     pub priority: Priority,
     pub enqueued: Timestamp,
+    pub extras: Extras<'a>,
+}
+
+/// What few producers give beside: version 2 writes it as fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras<'a> {
+    /// What the consumer gets beside the payload; empty for nothing.
+    pub headers: &'a [u8],
 }
 
 /// What an update does to the time of a queued message.
@@ -90,11 +102,37 @@ const FORGET: u8 = 12;
 const REVIVE: u8 = 13;
 const TOKENS_AFTER: u8 = 14;
 
+/// Set in an effect's first byte: fields follow at its end.
+const HAS_FIELDS: u8 = 0x80;
+
+/// Version of effects without and with fields or later kinds.
+const VERSION_1: u8 = 1;
+const VERSION_2: u8 = 2;
+
 const TIME_KEPT: u64 = 0;
 const TIME_READY: u64 = 1;
 
 impl<'a> Effect<'a> {
-    pub fn write(&self, out: &mut Vec<u8>) {
+    /// Appends the effect; returns the version that a reader of it must know.
+    pub fn write(&self, out: &mut Vec<u8>) -> u8 {
+        let start = out.len();
+        self.write_plain(out);
+        let extras = match self {
+            Self::Add { content, .. }
+            | Self::Update { content, .. }
+            | Self::Requeue { content, .. } => content.extras,
+            _ => Extras::default(),
+        };
+        if extras.is_none() {
+            return VERSION_1;
+        }
+        out[start] |= HAS_FIELDS;
+        extras.put_fields(out);
+        end_fields(out);
+        VERSION_2
+    }
+
+    fn write_plain(&self, out: &mut Vec<u8>) {
         let head = |out: &mut Vec<u8>, tag: u8, key: &Key<'_>| {
             out.push(tag);
             put_key(out, key);
@@ -160,8 +198,23 @@ impl<'a> Effect<'a> {
         }
     }
 
-    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Damaged> {
+    /// Reads an effect of a log of that version.
+    pub fn read(reader: &mut Reader<'a>, version: u8) -> Result<Self, Damaged> {
         let tag = reader.byte()?;
+        if tag & HAS_FIELDS == 0 || version < VERSION_2 {
+            return Self::read_plain(reader, tag);
+        }
+        let mut effect = Self::read_plain(reader, tag & !HAS_FIELDS)?;
+        read_fields(reader, |field| match &mut effect {
+            Self::Add { content, .. }
+            | Self::Update { content, .. }
+            | Self::Requeue { content, .. } => content.extras.take(field),
+            _ => field.pass_over(),
+        })?;
+        Ok(effect)
+    }
+
+    fn read_plain(reader: &mut Reader<'a>, tag: u8) -> Result<Self, Damaged> {
         if tag == TOKENS_AFTER {
             let token = read_token(reader)?.ok_or(Damaged("tokens behind no token"))?;
             return Ok(Self::TokensAfter { token });
@@ -265,6 +318,7 @@ impl<'a> Content<'a> {
             limits: Limits { attempts, lock },
             priority,
             enqueued,
+            extras: Extras::default(),
         })
     }
 
@@ -274,6 +328,45 @@ impl<'a> Content<'a> {
             limits: copy.limits,
             priority: copy.priority,
             enqueued: copy.enqueued,
+            extras: copy.extras(),
+        }
+    }
+
+    /// What the message itself keeps of it, beside payload and priority.
+    #[inline]
+    pub fn own(&self) -> Own<'a> {
+        Own {
+            limits: self.limits,
+            headers: self.extras.headers,
+        }
+    }
+}
+
+/// Fields of a content; [`snapshot`](crate::snapshot) numbers those of a message in the same row.
+const HEADERS: u64 = 2;
+
+impl<'a> Extras<'a> {
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.headers.is_empty()
+    }
+
+    pub fn put_fields(&self, out: &mut Vec<u8>) {
+        if !self.headers.is_empty() {
+            put_field(out, HEADERS, self.headers);
+        }
+    }
+
+    pub fn take(&mut self, field: Field<'a>) -> Result<(), Damaged> {
+        match field.number {
+            HEADERS => {
+                self.headers = field.bytes();
+                if self.headers.is_empty() || self.headers.len() > MAX_HEADER_BYTES {
+                    return Err(Damaged("headers of a length they cannot have"));
+                }
+                Ok(())
+            }
+            _ => field.pass_over(),
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use crate::apply::ApplyError;
 use crate::copies::WaitingCopy;
-use crate::effects::{Content, Effect, NewTime};
+use crate::effects::{Content, Effect, Extras, NewTime};
 use crate::id::{uuid_v7, IdText, Key};
 use crate::message::{Limits, State};
 use crate::queue::{count, Queue};
 use crate::turn::Turn;
 use crate::types::{Priority, Span, Status, Timestamp};
+
+/// The most bytes of headers that a message has.
+pub const MAX_HEADER_BYTES: usize = 4096;
 
 /// What a producer asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub struct Enqueue<'a> {
     pub requeue: bool,
     /// Replace what is waiting under the id.
     pub update: bool,
+    /// What the consumer gets beside the payload, at most [`MAX_HEADER_BYTES`]; empty for nothing.
+    pub headers: &'a [u8],
 }
 
 /// When a message becomes ready.
@@ -89,6 +94,7 @@ impl<'a> Enqueue<'a> {
             priority: Priority::default(),
             requeue: false,
             update: false,
+            headers: &[],
         }
     }
 
@@ -109,6 +115,9 @@ impl<'a> Enqueue<'a> {
             limits,
             priority: self.priority,
             enqueued,
+            extras: Extras {
+                headers: self.headers,
+            },
         }
     }
 }
@@ -235,9 +244,11 @@ impl Queue {
         let before = message.state();
         let state = match (time, before) {
             (NewTime::At(due), _) => State::Delayed { due },
-            (NewTime::Ready, State::Delayed { .. }) | (_, State::Ready { .. }) => {
-                State::Ready { token: None }
-            }
+            (NewTime::Ready, State::Delayed { .. }) => State::Ready {
+                since: self.frame.instant(),
+                token: None,
+            },
+            (_, State::Ready { since, .. }) => State::Ready { since, token: None },
             (_, state) => state,
         };
         let stays_ready = matches!((before, state), (State::Ready { .. }, State::Ready { .. }));
@@ -249,7 +260,7 @@ impl Queue {
         self.change_body(slot, |message| {
             message.set_content(
                 content.payload,
-                content.limits,
+                &content.own(),
                 content.priority,
                 content.enqueued,
             );

@@ -31,6 +31,8 @@ pub struct View<'a> {
     pub requeue: Option<&'a [u8]>,
     /// Why it is dead.
     pub reason: Option<&'a [u8]>,
+    /// What the consumer gets beside the payload; empty for nothing.
+    pub headers: &'a [u8],
 }
 
 /// A queue at one moment.
@@ -156,6 +158,7 @@ impl Queue {
                         Cause::NoAttemptsLeft => Some(b"no attempts left"),
                         Cause::LastLockExpired => Some(b"the lock of the last attempt expired"),
                     }),
+                    headers: message.headers(),
                 }
             }
             Stand::Replaced { copy, due } => View {
@@ -170,6 +173,7 @@ impl Queue {
                 lock: copy.limits.lock,
                 requeue: None,
                 reason: None,
+                headers: copy.extras().headers,
             },
         }
     }

@@ -1,20 +1,27 @@
 //! One message as it lies in the slab: 48 bytes and one allocation.
 //!
 //! The allocation holds, in this order, what the message has of: when it was enqueued (6 bytes;
-//! absent if the id is a UUIDv7 that says it), its own limits (9 bytes: attempts and lock), the
-//! number of its rare part (4 bytes), the id, the payload.
+//! absent if the id is a UUIDv7 that says it), its own options (a mask byte and those it names:
+//! [`Own`]), the number of its rare part (4 bytes), the id, the payload.
 
 use crate::id::{uuid_millis, IdText, Key};
 use crate::link::Links;
 use crate::slab::{Entry, Slab, NIL};
 use crate::types::{Priority, Span, Timestamp, Token};
 
+mod own;
+
+pub(crate) use own::Own;
+
 /// Where a message stands, as the last step on it left it; time alone may have moved it on since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// In the ready list of its priority. The token is that of a delivery whose lock ran out and
-    /// whose consumer may still end it.
-    Ready { token: Option<Token> },
+    /// In the ready list of its priority, deliverable since that instant. The token is that of a
+    /// delivery whose lock ran out and whose consumer may still end it.
+    Ready {
+        since: Timestamp,
+        token: Option<Token>,
+    },
     /// In the schedule, ready from `due` on.
     Delayed { due: Timestamp },
     /// In the schedule, with a consumer.
@@ -26,13 +33,13 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Delayed until `due`, or ready if that is not after `since`.
+    /// Delayed until `due`, or ready since `since` if that is not after it.
     #[inline]
     pub fn waiting(due: Timestamp, since: Timestamp) -> Self {
         if due > since {
             Self::Delayed { due }
         } else {
-            Self::Ready { token: None }
+            Self::Ready { since, token: None }
         }
     }
 }
@@ -58,7 +65,6 @@ pub(crate) struct Limits {
 }
 
 const ENQUEUED: usize = 6;
-const LIMITS: usize = 9;
 const RARE: usize = 4;
 
 #[derive(Debug)]
@@ -70,7 +76,8 @@ pub(crate) struct Message {
     pub hash: u32,
     /// Token in the lowest 56 bits, then state (4 bits), then priority (4 bits).
     token_state: u64,
-    /// Timestamp of the schedule in the lowest 48 bits, then the id's length (10 bits), then flags.
+    /// Timestamp of the schedule in the lowest 48 bits, or since when the message is ready; then the
+    /// id's length (10 bits), then flags.
     due_shape: u64,
 }
 
@@ -84,7 +91,7 @@ const LENGTH_SHIFT: u32 = Timestamp::BITS;
 const LENGTH_MASK: u64 = (1 << 10) - 1;
 const UUID: u64 = 1 << 58;
 const OWN_ENQUEUED: u64 = 1 << 59;
-const OWN_LIMITS: u64 = 1 << 60;
+const OWN_OPTIONS: u64 = 1 << 60;
 const HAS_RARE: u64 = 1 << 61;
 
 const READY: u64 = 0;
@@ -102,7 +109,7 @@ impl Message {
         key: Key<'_>,
         hash: u32,
         payload: &[u8],
-        limits: Limits,
+        own: &Own<'_>,
         priority: Priority,
         enqueued: Timestamp,
     ) -> Self {
@@ -114,11 +121,11 @@ impl Message {
         if !key.is_uuid() || uuid_millis(id) != enqueued.millis() {
             shape |= OWN_ENQUEUED;
         }
-        if limits != Limits::default() {
-            shape |= OWN_LIMITS;
+        if !own.is_none() {
+            shape |= OWN_OPTIONS;
         }
         Self {
-            body: build(shape, id, payload, limits, enqueued, NIL),
+            body: build(shape, id, payload, own, enqueued, NIL),
             previous: NIL,
             next: NIL,
             attempts: 0,
@@ -134,7 +141,10 @@ impl Message {
         let due = Timestamp::from_millis(self.due_shape & DUE_MASK);
         let open = (token != 0).then_some(Token::new(token));
         match self.token_state >> STATE_SHIFT & 0xF {
-            READY => State::Ready { token: open },
+            READY => State::Ready {
+                since: due,
+                token: open,
+            },
             DELAYED => State::Delayed { due },
             LOCKED => State::Locked {
                 until: due,
@@ -160,7 +170,7 @@ impl Message {
     pub fn set_state(&mut self, state: State) {
         let value = |token: Option<Token>| token.map_or(0, Token::value) & TOKEN_MASK;
         let (code, due, token) = match state {
-            State::Ready { token } => (READY, 0, value(token)),
+            State::Ready { since, token } => (READY, since.millis(), value(token)),
             State::Delayed { due } => (DELAYED, due.millis(), 0),
             State::Locked { until, token } => (LOCKED, until.millis(), value(Some(token))),
             State::Done { until } => (DONE, until.millis(), 0),
@@ -182,7 +192,7 @@ impl Message {
         self.due_shape = self.due_shape & !DUE_MASK | due;
     }
 
-    /// The instant at which time alone moves the message on; zero if none.
+    /// The instant at which time alone moves a scheduled message on.
     #[inline]
     pub fn due(&self) -> Timestamp {
         Timestamp::from_millis(self.due_shape & DUE_MASK)
@@ -216,8 +226,8 @@ impl Message {
         if self.due_shape & OWN_ENQUEUED != 0 {
             at += ENQUEUED;
         }
-        if self.due_shape & OWN_LIMITS != 0 {
-            at += LIMITS;
+        if self.due_shape & OWN_OPTIONS != 0 {
+            at += own::length(&self.body[at..]);
         }
         if self.due_shape & HAS_RARE != 0 {
             at += RARE;
@@ -271,24 +281,34 @@ impl Message {
         Timestamp::from_millis(uuid_millis(bytes))
     }
 
+    /// The part of the allocation that begins with the own options, if there are any.
     #[inline]
-    pub fn limits(&self) -> Limits {
-        if self.due_shape & OWN_LIMITS == 0 {
-            return Limits::default();
+    fn own_part(&self) -> Option<&[u8]> {
+        if self.due_shape & OWN_OPTIONS == 0 {
+            return None;
         }
         let at = if self.due_shape & OWN_ENQUEUED != 0 {
             ENQUEUED
         } else {
             0
         };
-        let mut lock = [0; 8];
-        lock[..5].copy_from_slice(&self.body[at + 4..at + 9]);
-        let mut attempts = [0; 4];
-        attempts.copy_from_slice(&self.body[at..at + 4]);
-        Limits {
-            attempts: u32::from_le_bytes(attempts),
-            lock: Span::from_millis(u64::from_le_bytes(lock)),
-        }
+        Some(&self.body[at..])
+    }
+
+    /// All options of the message's own.
+    pub fn own(&self) -> Own<'_> {
+        self.own_part().map(own::read).unwrap_or_default()
+    }
+
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        self.own_part().map(own::limits).unwrap_or_default()
+    }
+
+    /// What the producer sent beside the payload; empty for nothing.
+    #[inline]
+    pub fn headers(&self) -> &[u8] {
+        self.own_part().map(own::headers).unwrap_or_default()
     }
 
     /// Whether the message has had all deliveries it may have.
@@ -315,15 +335,13 @@ impl Message {
             Some(_) => self.due_shape | HAS_RARE,
             None => self.due_shape & !HAS_RARE,
         };
-        let (limits, enqueued) = (self.limits(), self.enqueued());
-        let slot = rare.unwrap_or(NIL);
         self.body = build(
             shape,
             self.stored_id(),
             self.payload(),
-            limits,
-            enqueued,
-            slot,
+            &self.own(),
+            self.enqueued(),
+            rare.unwrap_or(NIL),
         );
         self.due_shape = shape;
     }
@@ -332,11 +350,11 @@ impl Message {
     pub fn set_content(
         &mut self,
         payload: &[u8],
-        limits: Limits,
+        own: &Own<'_>,
         priority: Priority,
         enqueued: Timestamp,
     ) {
-        let mut fresh = Self::new(self.key(), self.hash, payload, limits, priority, enqueued);
+        let mut fresh = Self::new(self.key(), self.hash, payload, own, priority, enqueued);
         if let Some(rare) = self.rare() {
             fresh.set_rare(Some(rare));
         }
@@ -357,22 +375,19 @@ fn build(
     shape: u64,
     id: &[u8],
     payload: &[u8],
-    limits: Limits,
+    own: &Own<'_>,
     enqueued: Timestamp,
     rare: u32,
 ) -> Box<[u8]> {
-    let extra = ENQUEUED + LIMITS + RARE;
     let mut length = id.len() + payload.len();
-    if shape & (OWN_ENQUEUED | OWN_LIMITS | HAS_RARE) != 0 {
-        length += extra;
-        for (flag, size) in [
-            (OWN_ENQUEUED, ENQUEUED),
-            (OWN_LIMITS, LIMITS),
-            (HAS_RARE, RARE),
-        ] {
-            if shape & flag == 0 {
-                length -= size;
+    if shape & (OWN_ENQUEUED | OWN_OPTIONS | HAS_RARE) != 0 {
+        for (flag, size) in [(OWN_ENQUEUED, ENQUEUED), (HAS_RARE, RARE)] {
+            if shape & flag != 0 {
+                length += size;
             }
+        }
+        if shape & OWN_OPTIONS != 0 {
+            length += own.len();
         }
     }
     // The exact capacity, so that turning it into a box does not copy.
@@ -380,9 +395,8 @@ fn build(
     if shape & OWN_ENQUEUED != 0 {
         body.extend_from_slice(&enqueued.millis().to_be_bytes()[2..]);
     }
-    if shape & OWN_LIMITS != 0 {
-        body.extend_from_slice(&limits.attempts.to_le_bytes());
-        body.extend_from_slice(&limits.lock.millis().to_le_bytes()[..5]);
+    if shape & OWN_OPTIONS != 0 {
+        own.write(&mut body);
     }
     if shape & HAS_RARE != 0 {
         body.extend_from_slice(&rare.to_le_bytes());

@@ -219,7 +219,7 @@ impl Queue {
             key,
             hash,
             content.payload,
-            content.limits,
+            &content.own(),
             content.priority,
             content.enqueued,
         );
@@ -258,7 +258,10 @@ impl Queue {
 
     /// Puts an unlinked message in front of the others of its priority.
     pub(crate) fn link_in_front(&mut self, slot: u32) {
-        let state = State::Ready { token: None };
+        let state = State::Ready {
+            since: self.frame.instant(),
+            token: None,
+        };
         let message = self.messages.get_mut(slot);
         message.set_state(state);
         let level = message.priority().level() as usize;
@@ -330,8 +333,9 @@ impl Queue {
     /// counts from `ended`, the end of the run or window it waited for. It may be over already:
     /// then the message still takes its turn among all that are due.
     pub(crate) fn promote(&mut self, slot: u32, copy: &WaitingCopy, ended: Timestamp) {
+        let own = Content::of(copy).own();
         self.change_body(slot, |message| {
-            message.set_content(&copy.payload, copy.limits, copy.priority, copy.enqueued);
+            message.set_content(&copy.payload, &own, copy.priority, copy.enqueued);
             message.attempts = 0;
         });
         self.link(slot, State::waiting(copy.start.due(ended), ended));

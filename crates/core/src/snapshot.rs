@@ -1,16 +1,28 @@
 //! The binary form of a whole queue, in chunks (docs/format.md): for the server's dump, the
 //! rewritten append-only file, and the digest that tells whether two queues are the same.
+//!
+//! Each chunk names its own version, the lowest that can say what is in it. Version 2 is version 1
+//! with fields behind what has any.
 
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
 use crate::copies::WaitingCopy;
-use crate::effects::{put_key, put_start, read_instant, read_key, read_start, read_token, Content};
+use crate::effects::{
+    put_key, put_start, read_instant, read_key, read_start, read_token, Content, Extras,
+};
+use crate::fields::{end_fields, put_field, put_numbers, read_fields};
 use crate::message::{Cause, Message, State};
 use crate::queue::{Queue, Totals};
 use crate::turn::Frame;
 use crate::types::Token;
 
-/// Version of the form; the data type's encoding version in the server's dump.
-pub const SNAPSHOT_VERSION: u8 = 1;
+/// The newest version of the form; chunks that need no more are written as version 1.
+pub const SNAPSHOT_VERSION: u8 = VERSION_2;
+
+const VERSION_1: u8 = 1;
+const VERSION_2: u8 = 2;
+
+/// Where a chunk names its version.
+const VERSION_AT: usize = 1;
 
 /// First byte of every chunk; effects begin with another.
 pub(crate) const SNAPSHOT_MARK: u8 = b'S';
@@ -29,6 +41,14 @@ const FAILED: u8 = 4;
 const NO_ATTEMPTS_LEFT: u8 = 5;
 const LAST_LOCK_EXPIRED: u8 = 6;
 
+/// Set in a message's first byte: fields follow at its end.
+const HAS_FIELDS: u8 = 0x80;
+
+/// Fields of a message, beside those of its content: since when it is ready, if not since it was
+/// enqueued; the fields of its copy's content.
+const SINCE: u64 = 1;
+const COPY: u64 = 12;
+
 const HAS_COPY: u8 = 1;
 const HAS_REASON: u8 = 2;
 
@@ -46,7 +66,7 @@ impl Queue {
     }
 
     fn write_chunks(&self, frame: &Frame, mut sink: impl FnMut(&[u8])) {
-        let mut out = vec![SNAPSHOT_MARK, SNAPSHOT_VERSION, HEADER];
+        let mut out = vec![SNAPSHOT_MARK, VERSION_1, HEADER];
         out.extend_from_slice(&frame.bytes());
         put_number(&mut out, self.last_token);
         let totals = &self.totals;
@@ -66,9 +86,14 @@ impl Queue {
         out.clear();
         self.for_each_in_order(|slot| {
             if out.is_empty() {
-                out.extend_from_slice(&[SNAPSHOT_MARK, SNAPSHOT_VERSION, MESSAGES]);
+                out.extend_from_slice(&[SNAPSHOT_MARK, VERSION_1, MESSAGES]);
             }
+            let start = out.len();
             self.write_message(slot, &mut out);
+            if self.write_fields(slot, &mut out) {
+                out[start] |= HAS_FIELDS;
+                out[VERSION_AT] = VERSION_2;
+            }
             if out.len() >= CHUNK_BYTES {
                 sink(&out);
                 out.clear();
@@ -124,17 +149,13 @@ impl Queue {
             } => LAST_LOCK_EXPIRED,
         });
         put_key(out, &message.key());
-        Content {
-            payload: message.payload(),
-            limits: message.limits(),
-            priority: message.priority(),
-            enqueued: message.enqueued(),
-        }
-        .write(out);
+        self.content(slot).write(out);
         put_number(out, u64::from(message.attempts));
         let value = |token: Option<Token>| token.map_or(0, Token::value);
         match state {
-            State::Ready { token } | State::Dead { token, .. } => put_number(out, value(token)),
+            State::Ready { token, .. } | State::Dead { token, .. } => {
+                put_number(out, value(token));
+            }
             State::Delayed { due: at } | State::Done { until: at } => put_number(out, at.millis()),
             State::Locked { until, token } => {
                 put_number(out, until.millis());
@@ -153,18 +174,60 @@ impl Queue {
         }
     }
 
+    /// What the producer said of the message.
+    fn content(&self, slot: u32) -> Content<'_> {
+        let message = self.messages.get(slot);
+        Content {
+            payload: message.payload(),
+            limits: message.limits(),
+            priority: message.priority(),
+            enqueued: message.enqueued(),
+            extras: Extras {
+                headers: message.headers(),
+            },
+        }
+    }
+
+    /// What version 1 cannot say of a message; false if there is nothing.
+    fn write_fields(&self, slot: u32, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let message = self.messages.get(slot);
+        if let State::Ready { since, .. } = message.state() {
+            if since != message.enqueued() {
+                put_numbers(out, SINCE, &[since.millis()]);
+            }
+        }
+        self.content(slot).extras.put_fields(out);
+        let extras = self.copy(slot).map(WaitingCopy::extras);
+        if let Some(extras) = extras.filter(|extras| !extras.is_none()) {
+            let mut fields = Vec::new();
+            extras.put_fields(&mut fields);
+            end_fields(&mut fields);
+            put_field(out, COPY, &fields);
+        }
+        let any = out.len() > start;
+        if any {
+            end_fields(out);
+        }
+        any
+    }
+
     /// Takes in one chunk behind those before. Returns the number of messages the header names.
     pub(crate) fn read_chunk(&mut self, chunk: &[u8]) -> Result<Option<u64>, Damaged> {
         let mut reader = Reader::new(chunk);
         if reader.byte()? != SNAPSHOT_MARK {
             return Err(Damaged("not a chunk of a snapshot"));
         }
-        if reader.byte()? != SNAPSHOT_VERSION {
+        let version = reader.byte()?;
+        if !(VERSION_1..=VERSION_2).contains(&version) {
             return Err(Damaged("a snapshot of an unknown version"));
         }
         match reader.byte()? {
             HEADER => {
                 let expected = self.read_totals(&mut reader)?;
+                if version == VERSION_2 {
+                    read_fields(&mut reader, |field| field.pass_over())?;
+                }
                 if !reader.is_empty() {
                     return Err(Damaged("bytes behind the header"));
                 }
@@ -172,7 +235,7 @@ impl Queue {
             }
             MESSAGES => {
                 while !reader.is_empty() {
-                    self.read_message(&mut reader)?;
+                    self.read_message(&mut reader, version)?;
                 }
                 Ok(None)
             }
@@ -207,10 +270,14 @@ impl Queue {
         Ok(expected)
     }
 
-    fn read_message(&mut self, reader: &mut Reader<'_>) -> Result<(), Damaged> {
-        let tag = reader.byte()?;
+    fn read_message(&mut self, reader: &mut Reader<'_>, version: u8) -> Result<(), Damaged> {
+        let mut tag = reader.byte()?;
+        let has_fields = version == VERSION_2 && tag & HAS_FIELDS != 0;
+        if has_fields {
+            tag &= !HAS_FIELDS;
+        }
         let key = read_key(reader)?;
-        let content = Content::read(reader)?;
+        let mut content = Content::read(reader)?;
         let attempts = reader.number_to(u64::from(u32::MAX))? as u32;
         let last_token = self.last_token;
         let open = |reader: &mut Reader<'_>| match read_token(reader)? {
@@ -219,8 +286,9 @@ impl Queue {
             }
             token => Ok(token),
         };
-        let state = match tag {
+        let mut state = match tag {
             READY => State::Ready {
+                since: content.enqueued,
                 token: open(reader)?,
             },
             DELAYED => State::Delayed {
@@ -255,13 +323,28 @@ impl Queue {
         let mut copy = None;
         if rare & HAS_COPY != 0 {
             let content = Content::read(reader)?;
-            copy = Some(WaitingCopy::new(&content, read_start(reader)?));
+            copy = Some((content, read_start(reader)?));
         }
         let reason = if rare & HAS_REASON != 0 {
             Some(reader.bytes()?)
         } else {
             None
         };
+        if has_fields {
+            read_fields(reader, |field| {
+                match (field.number, &mut state, &mut copy) {
+                    (SINCE, State::Ready { since, .. }, _) => {
+                        *since = field.read(read_instant)?;
+                        Ok(())
+                    }
+                    (COPY, _, Some((content, _))) => {
+                        field.read(|reader| read_fields(reader, |field| content.extras.take(field)))
+                    }
+                    (SINCE | COPY, ..) => Err(Damaged("a field that the message cannot have")),
+                    _ => content.extras.take(field),
+                }
+            })?;
+        }
 
         let hash = self.hash(&key);
         let dead = matches!(state, State::Dead { .. });
@@ -277,17 +360,18 @@ impl Queue {
         if dead && copy.is_some() {
             return Err(Damaged("a dead letter with a waiting copy"));
         }
+        let own = content.own();
         let Content {
             payload,
-            limits,
             priority,
             enqueued,
+            ..
         } = content;
-        let mut message = Message::new(key, hash, payload, limits, priority, enqueued);
+        let mut message = Message::new(key, hash, payload, &own, priority, enqueued);
         message.attempts = attempts;
         let slot = self.hold(message);
-        if let Some(copy) = copy {
-            self.set_copy(slot, copy);
+        if let Some((content, start)) = copy {
+            self.set_copy(slot, WaitingCopy::new(&content, start));
         }
         if dead {
             self.bury_loaded(slot, state, reason);

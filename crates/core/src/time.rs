@@ -76,13 +76,14 @@ impl Queue {
     /// Does to a message in the schedule what the end of its time means.
     pub(crate) fn move_on(&mut self, slot: u32) {
         match self.unlink(slot) {
-            State::Delayed { .. } => self.link(slot, State::Ready { token: None }),
+            State::Delayed { due: since } => self.link(slot, State::Ready { since, token: None }),
             State::Locked { until, token } => {
                 count(&mut self.totals.expired_locks);
                 if self.messages.get(slot).is_out_of_attempts() {
                     self.bury(slot, Cause::LastLockExpired, Some(token), None, until);
                 } else {
-                    self.link(slot, State::Ready { token: Some(token) });
+                    let (since, token) = (until, Some(token));
+                    self.link(slot, State::Ready { since, token });
                 }
             }
             State::Done { until } => match self.take_copy(slot) {

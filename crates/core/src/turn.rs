@@ -116,8 +116,8 @@ pub(crate) struct Frame {
     pub lock: Span,
 }
 
-/// Version of the effects' encoding, the first byte of every log.
-const EFFECTS_VERSION: u8 = 1;
+/// Versions of the effects' encoding, the first byte of every log: the lowest that can say it all.
+const EFFECTS_VERSIONS: std::ops::RangeInclusive<u8> = 1..=2;
 const FRAME_BYTES: usize = 8 + 8 + 4 + 8;
 const HEADER: usize = 1 + FRAME_BYTES;
 
@@ -194,17 +194,18 @@ impl Queue {
         let out = &mut turn.log.bytes;
         if out.is_empty() {
             out.resize(HEADER, 0);
-            out[0] = EFFECTS_VERSION;
         }
         out[1..HEADER].copy_from_slice(&self.frame.bytes());
-        effect.write(out);
+        let version = effect.write(out);
+        out[0] = out[0].max(version);
     }
 }
 
-/// Reads the frame in front of effects.
-pub(crate) fn read_header(reader: &mut Reader<'_>) -> Result<Frame, Damaged> {
-    if reader.byte()? != EFFECTS_VERSION {
+/// Reads version and frame in front of effects.
+pub(crate) fn read_header(reader: &mut Reader<'_>) -> Result<(u8, Frame), Damaged> {
+    let version = reader.byte()?;
+    if !EFFECTS_VERSIONS.contains(&version) {
         return Err(Damaged("effects of an unknown version"));
     }
-    Frame::read(reader)
+    Ok((version, Frame::read(reader)?))
 }

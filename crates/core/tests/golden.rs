@@ -5,10 +5,16 @@ use redis_mq_core::{
     Timestamp, Token, Turn, Verdict,
 };
 
-/// The chunks of [`every_state`] in version 1, each as a line of hexadecimal digits.
+/// The chunks of [`every_state`] as version 1 wrote them, each as a line of hexadecimal digits. It did
+/// not know since when a message was ready.
 const SNAPSHOT_1: &str = include_str!("golden/snapshot-1.hex");
 /// The effects that made it, a turn a line.
 const EFFECTS_1: &str = include_str!("golden/effects-1.hex");
+/// The chunks of [`every_state`] as they are written now.
+const EVERY_STATE_2: &str = include_str!("golden/every-state-2.hex");
+/// The chunks of [`every_addition`], and the effects that made it.
+const SNAPSHOT_2: &str = include_str!("golden/snapshot-2.hex");
+const EFFECTS_2: &str = include_str!("golden/effects-2.hex");
 
 const NOW_US: u64 = 1_700_000_000_123_456;
 
@@ -21,44 +27,71 @@ fn bytes(line: &str) -> Vec<u8> {
     (0..line.len()).step_by(2).map(digits).collect()
 }
 
-/// A life with a step for every effect, that ends with a message in every state. Also the effects.
-fn every_state() -> (Queue, Vec<String>) {
-    let settings = Settings {
-        max_dead: 4,
-        ..Settings::default()
-    };
-    let (mut queue, mut log, mut effects) = (Queue::new(7), Log::default(), Vec::new());
-    let mut turns = 0;
-    let mut step = |ms: u64, step: &mut dyn FnMut(&mut Queue, &mut Turn<'_>)| {
-        turns += 1;
-        let now = Now::from_micros(NOW_US + ms * 1000);
-        let mut turn = Turn::new(now, 0x1234_5678_9ABC_DEF0 ^ turns, &settings, &mut log);
-        turn.spell_out();
-        step(&mut queue, &mut turn);
-        if let Replication::Effects(bytes) = log.replication() {
-            effects.push(hex(bytes));
+/// A queue that is led through a life, and the effects of each turn.
+struct Life {
+    queue: Queue,
+    effects: Vec<String>,
+    settings: Settings,
+    log: Log,
+    turns: u64,
+}
+
+impl Life {
+    fn new() -> Self {
+        let settings = Settings {
+            max_dead: 4,
+            ..Settings::default()
+        };
+        let (queue, log, effects) = (Queue::new(7), Log::default(), Vec::new());
+        Self {
+            queue,
+            effects,
+            settings,
+            log,
+            turns: 0,
         }
-    };
-    let take = |queue: &mut Queue, turn: &mut Turn<'_>, ms: u64| -> Token {
-        let mut token = None;
-        queue.dequeue(turn, 1, Some(Span::from_millis(ms)), |delivery| {
-            token = Some(delivery.token)
-        });
-        token.expect("something is ready")
-    };
-    step(0, &mut |queue, turn| {
-        queue.continue_tokens(turn, Token::new(NOW_US + 5_000_000))
-    });
-    step(0, &mut |queue, turn| {
-        queue.enqueue(turn, &Enqueue::new(b"made by the queue"));
-    });
-    let mut enqueue = |ms: u64, id: &[u8], change: &dyn Fn(&mut Enqueue<'_>)| {
-        step(ms, &mut |queue, turn| {
-            let mut request = Enqueue::new(b"payload").id(id);
-            change(&mut request);
+    }
+
+    /// A turn so many milliseconds after the beginning.
+    fn step<T>(&mut self, ms: u64, step: impl FnOnce(&mut Queue, &mut Turn<'_>) -> T) -> T {
+        self.turns += 1;
+        let now = Now::from_micros(NOW_US + ms * 1000);
+        let random = 0x1234_5678_9ABC_DEF0 ^ self.turns;
+        let mut turn = Turn::new(now, random, &self.settings, &mut self.log);
+        turn.spell_out();
+        let result = step(&mut self.queue, &mut turn);
+        if let Replication::Effects(bytes) = self.log.replication() {
+            self.effects.push(hex(bytes));
+        }
+        result
+    }
+
+    fn enqueue(&mut self, ms: u64, id: &[u8], change: impl FnOnce(&mut Enqueue<'_>)) {
+        let mut request = Enqueue::new(b"payload").id(id);
+        change(&mut request);
+        self.step(ms, |queue, turn| {
             queue.enqueue(turn, &request);
         });
-    };
+    }
+}
+
+fn take(queue: &mut Queue, turn: &mut Turn<'_>, ms: u64) -> Token {
+    let mut token = None;
+    queue.dequeue(turn, 1, Some(Span::from_millis(ms)), |delivery| {
+        token = Some(delivery.token)
+    });
+    token.expect("something is ready")
+}
+
+/// A life with a step for every effect of version 1, that ends with a message in every state.
+fn every_state() -> Life {
+    let mut life = Life::new();
+    life.step(0, |queue, turn| {
+        queue.continue_tokens(turn, Token::new(NOW_US + 5_000_000))
+    });
+    life.step(0, |queue, turn| {
+        queue.enqueue(turn, &Enqueue::new(b"made by the queue"));
+    });
     for id in [
         &b"retried"[..],
         b"failed",
@@ -67,38 +100,38 @@ fn every_state() -> (Queue, Vec<String>) {
         b"worn out",
         b"released",
     ] {
-        enqueue(1, id, &|request| {
+        life.enqueue(1, id, |request| {
             request.priority = Priority::new(0).expect("a priority")
         });
     }
-    enqueue(1, b"\0\r\n\xff", &|request| request.attempts = 3);
-    enqueue(2, b"delayed", &|request| {
+    life.enqueue(1, b"\0\r\n\xff", |request| request.attempts = 3);
+    life.enqueue(2, b"delayed", |request| {
         request.start = Start::After(Span::from_millis(60_000))
     });
-    enqueue(2, b"delayed", &|request| {
+    life.enqueue(2, b"delayed", |request| {
         request.update = true;
         request.payload = b"updated";
     });
-    enqueue(2, b"worn out", &|request| {
+    life.enqueue(2, b"worn out", |request| {
         request.update = true;
         request.attempts = 1;
         request.priority = Priority::new(1).expect("a priority");
     });
-    step(3, &mut |queue, turn| {
+    life.step(3, |queue, turn| {
         let token = take(queue, turn, 1000);
         let backoff = Backoff::For(Span::from_millis(90_000));
         queue
             .done(turn, b"retried", token, Verdict::Retry { backoff })
             .expect("held");
     });
-    step(3, &mut |queue, turn| {
+    life.step(3, |queue, turn| {
         let token = take(queue, turn, 1000);
         let reason = Some(&b"why"[..]);
         queue
             .done(turn, b"failed", token, Verdict::Error { reason })
             .expect("held");
     });
-    step(4, &mut |queue, turn| {
+    life.step(4, |queue, turn| {
         let token = take(queue, turn, 1000);
         let mut again = Enqueue::new(b"copy").id(b"finished");
         again.requeue = true;
@@ -109,26 +142,26 @@ fn every_state() -> (Queue, Vec<String>) {
             .done(turn, b"finished", token, Verdict::Success { backoff })
             .expect("held");
     });
-    step(5, &mut |queue, turn| {
+    life.step(5, |queue, turn| {
         take(queue, turn, 10);
     });
-    step(6, &mut |queue, turn| {
+    life.step(6, |queue, turn| {
         let token = take(queue, turn, 1000);
         queue
             .done(turn, b"released", token, Verdict::Release)
             .expect("held");
     });
-    step(6, &mut |queue, turn| {
+    life.step(6, |queue, turn| {
         let token = take(queue, turn, 1000);
         queue
             .extend(turn, b"released", token, Span::from_millis(70_000))
             .expect("held");
     });
-    step(7, &mut |queue, turn| {
+    life.step(7, |queue, turn| {
         take(queue, turn, 10);
     });
-    step(100, &mut |queue, turn| queue.let_time_act(turn));
-    step(101, &mut |queue, turn| {
+    life.step(100, |queue, turn| queue.let_time_act(turn));
+    life.step(101, |queue, turn| {
         queue.enqueue(
             turn,
             &Enqueue::new(b"").id(b"0190163d-8694-739b-aea5-966c26f8ad91"),
@@ -136,7 +169,35 @@ fn every_state() -> (Queue, Vec<String>) {
         queue.enqueue(turn, &Enqueue::new(b"").id(b"cancelled"));
         queue.cancel(turn, b"cancelled");
     });
-    (queue, effects)
+    life
+}
+
+/// A life with all that version 2 adds.
+fn every_addition() -> Life {
+    let mut life = Life::new();
+    let headers = b"traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    life.enqueue(0, b"with headers", |request| request.headers = headers);
+    life.enqueue(1, b"copied", |request| {
+        request.priority = Priority::new(0).expect("a priority");
+        request.attempts = 2;
+    });
+    life.enqueue(1, b"delayed", |request| {
+        request.start = Start::After(Span::from_millis(5));
+        request.lock = Some(Span::from_millis(1234));
+    });
+    life.enqueue(2, b"delayed", |request| {
+        request.update = true;
+        request.headers = b"name: value";
+    });
+    life.step(3, |queue, turn| {
+        take(queue, turn, 60_000);
+    });
+    life.enqueue(4, b"copied", |request| {
+        request.requeue = true;
+        request.headers = headers;
+    });
+    life.step(10, |queue, turn| queue.let_time_act(turn));
+    life
 }
 
 fn chunks(queue: &Queue) -> Vec<String> {
@@ -158,38 +219,61 @@ fn compare(name: &str, golden: &str, lines: &[String]) {
 
 #[test]
 fn a_snapshot_is_written_as_ever() {
-    compare("snapshot-1.hex", SNAPSHOT_1, &chunks(&every_state().0));
+    compare(
+        "every-state-2.hex",
+        EVERY_STATE_2,
+        &chunks(&every_state().queue),
+    );
+    compare(
+        "snapshot-2.hex",
+        SNAPSHOT_2,
+        &chunks(&every_addition().queue),
+    );
 }
 
 #[test]
 fn effects_are_written_as_ever() {
-    compare("effects-1.hex", EFFECTS_1, &every_state().1);
+    compare("effects-1.hex", EFFECTS_1, &every_state().effects);
+    compare("effects-2.hex", EFFECTS_2, &every_addition().effects);
 }
 
 #[test]
 fn an_old_snapshot_is_the_queue_that_it_was() {
-    let mut loader = Loader::new(1);
-    for line in SNAPSHOT_1.lines() {
-        loader.feed(&bytes(line)).expect("a chunk");
+    for golden in [SNAPSHOT_1, EVERY_STATE_2, SNAPSHOT_2] {
+        let mut loader = Loader::new(1);
+        for line in golden.lines() {
+            loader.feed(&bytes(line)).expect("a chunk");
+        }
+        let queue = loader.finish().expect("a whole queue");
+        queue.check().expect("a sound queue");
+        // What version 1 can say is written as version 1.
+        assert_eq!(chunks(&queue), golden.lines().collect::<Vec<_>>());
     }
-    let queue = loader.finish().expect("a whole queue");
-    queue.check().expect("a sound queue");
-    assert_eq!(chunks(&queue), SNAPSHOT_1.lines().collect::<Vec<_>>());
 }
 
 #[test]
 fn old_effects_make_the_queue_that_they_made() {
-    let mut queue = Queue::new(2);
-    for line in EFFECTS_1.lines() {
-        queue.apply(&bytes(line)).expect("effects");
+    for (effects, snapshot) in [(EFFECTS_1, EVERY_STATE_2), (EFFECTS_2, SNAPSHOT_2)] {
+        let mut queue = Queue::new(2);
+        for line in effects.lines() {
+            queue.apply(&bytes(line)).expect("effects");
+        }
+        queue.check().expect("a sound queue");
+        assert_eq!(chunks(&queue), snapshot.lines().collect::<Vec<_>>());
     }
-    queue.check().expect("a sound queue");
-    assert_eq!(chunks(&queue), SNAPSHOT_1.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn only_a_turn_with_something_new_is_written_as_version_2() {
+    let version = |line: &&str| bytes(line)[0];
+    assert!(EFFECTS_1.lines().all(|line| version(&line) == 1));
+    let (old, new): (Vec<&str>, Vec<&str>) = EFFECTS_2.lines().partition(|line| version(line) == 1);
+    assert!(!old.is_empty() && !new.is_empty());
 }
 
 #[test]
 fn the_sample_holds_every_state() {
-    let counts = every_state().0.counts();
+    let counts = every_state().queue.counts();
     let [ready, delayed, locked, _, _, done_with_copy, dead] = counts;
     assert!(
         [ready, delayed, locked, done_with_copy, dead]

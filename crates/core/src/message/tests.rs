@@ -6,6 +6,11 @@ const MADE: [u8; 16] = [
     0x01, 0x8B, 0xCF, 0xE5, 0x68, 0x00, 0x70, 0, 0x80, 1, 2, 3, 4, 5, 6, 7,
 ];
 
+const READY_AT_ONCE: State = State::Ready {
+    since: Timestamp::ZERO,
+    token: None,
+};
+
 fn keys() -> [Key<'static>; 5] {
     [
         Key::Bytes(b"a"),
@@ -33,13 +38,24 @@ fn limits() -> [Limits; 4] {
     ]
 }
 
-fn states() -> [State; 12] {
+const LONG: &[u8] = &[b'h'; 4096];
+
+fn owns() -> impl Iterator<Item = Own<'static>> {
+    let of = |limits| [b"", b"h" as &[u8], LONG].map(|headers| Own { limits, headers });
+    limits().into_iter().flat_map(of)
+}
+
+fn states() -> [State; 13] {
     let token = Some(Token::new(TOKEN_MASK));
     let at = Timestamp::MAX;
     let dead = |token, cause| State::Dead { token, cause };
     [
-        State::Ready { token: None },
-        State::Ready { token },
+        READY_AT_ONCE,
+        State::Ready {
+            since: at,
+            token: None,
+        },
+        State::Ready { since: at, token },
         State::Delayed { due: at },
         State::Locked {
             until: at,
@@ -68,7 +84,7 @@ fn priorities() -> impl Iterator<Item = Priority> {
 struct Expected<'a> {
     key: Key<'a>,
     payload: &'a [u8],
-    limits: Limits,
+    own: Own<'a>,
     priority: Priority,
     enqueued: Timestamp,
     state: State,
@@ -81,7 +97,9 @@ fn assert_holds(message: &Message, expected: &Expected<'_>) {
     assert!(message.has_key(&expected.key));
     assert_eq!(message.id().bytes(), IdText::new(expected.key).bytes());
     assert_eq!(message.payload(), expected.payload);
-    assert_eq!(message.limits(), expected.limits);
+    assert_eq!(message.own(), expected.own);
+    assert_eq!(message.limits(), expected.own.limits);
+    assert_eq!(message.headers(), expected.own.headers);
     assert_eq!(message.priority(), expected.priority);
     assert_eq!(message.enqueued(), expected.enqueued);
     assert_eq!(message.state(), expected.state);
@@ -90,24 +108,27 @@ fn assert_holds(message: &Message, expected: &Expected<'_>) {
     let due = match expected.state {
         State::Delayed { due: at } | State::Done { until: at } => at,
         State::Locked { until, .. } => until,
-        State::Ready { .. } | State::Dead { .. } => Timestamp::ZERO,
+        State::Ready { .. } | State::Dead { .. } => {
+            assert!(!message.is_scheduled());
+            return;
+        }
     };
     assert_eq!(message.due(), due);
-    assert_eq!(message.is_scheduled(), due != Timestamp::ZERO);
+    assert!(message.is_scheduled());
 }
 
 fn for_each_shape(mut test: impl FnMut(Expected<'_>)) {
     for key in keys() {
         for enqueued in enqueued() {
-            for limits in limits() {
+            for own in owns() {
                 for payload in [b"" as &[u8], b"p", &[0; 300]] {
                     test(Expected {
                         key,
                         payload,
-                        limits,
+                        own,
                         priority: Priority::default(),
                         enqueued,
-                        state: State::Ready { token: None },
+                        state: READY_AT_ONCE,
                         rare: None,
                         attempts: 0,
                     });
@@ -121,12 +142,12 @@ fn message(shape: &Expected<'_>) -> Message {
     let Expected {
         key,
         payload,
-        limits,
+        own,
         priority,
         enqueued,
         ..
     } = *shape;
-    Message::new(key, 0, payload, limits, priority, enqueued)
+    Message::new(key, 0, payload, &own, priority, enqueued)
 }
 
 #[test]
@@ -166,13 +187,13 @@ fn new_content_keeps_id_state_attempts_and_rare_part() {
             message.set_state(state);
             message.set_rare(rare);
             message.attempts = u32::MAX;
-            for (limits, enqueued) in limits().into_iter().zip(enqueued()) {
+            for (own, enqueued) in owns().zip(enqueued().into_iter().cycle()) {
                 let priority = Priority::new(9).unwrap_or_default();
-                message.set_content(b"new", limits, priority, enqueued);
+                message.set_content(b"new", &own, priority, enqueued);
                 let expected = Expected {
                     key: before.key,
                     payload: b"new",
-                    limits,
+                    own,
                     priority,
                     enqueued,
                     state,
@@ -190,10 +211,10 @@ fn keys_of_equal_bytes_but_another_form_are_other_keys() {
     let uuid = message(&Expected {
         key: Key::Uuid(MADE),
         payload: b"",
-        limits: Limits::default(),
+        own: Own::default(),
         priority: Priority::default(),
         enqueued: Timestamp::ZERO,
-        state: State::Ready { token: None },
+        state: READY_AT_ONCE,
         rare: None,
         attempts: 0,
     });
@@ -209,9 +230,35 @@ fn the_default_message_costs_one_allocation_of_id_and_payload() {
         key,
         0,
         b"12345",
-        Limits::default(),
+        &Own::default(),
         Priority::default(),
         enqueued,
     );
     assert_eq!(message.body_len(), 16 + 5);
+}
+
+#[test]
+fn an_option_costs_its_own_bytes_and_the_mask() {
+    let length = |own: &Own<'_>| {
+        let message = Message::new(
+            Key::Bytes(b"a"),
+            0,
+            b"",
+            own,
+            Priority::default(),
+            Timestamp::ZERO,
+        );
+        message.body_len() - ENQUEUED - 1
+    };
+    let limits = |attempts, lock| Limits { attempts, lock };
+    for (limits, headers, expected) in [
+        (limits(0, Span::ZERO), b"" as &[u8], 0),
+        (limits(3, Span::ZERO), b"", 5),
+        (limits(0, Span::MAX), b"", 6),
+        (limits(3, Span::MAX), b"", 10),
+        (limits(0, Span::ZERO), &[0; 55], 58),
+        (limits(3, Span::MAX), &[0; 55], 67),
+    ] {
+        assert_eq!(length(&Own { limits, headers }), expected);
+    }
 }

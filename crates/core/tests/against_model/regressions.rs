@@ -31,6 +31,7 @@ fn message(id: usize) -> Enqueue {
         priority: 5,
         requeue: false,
         update: false,
+        headers: Vec::new(),
     }
 }
 

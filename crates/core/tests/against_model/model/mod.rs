@@ -35,6 +35,7 @@ pub struct Item {
     pub lock: Ms,
     pub priority: u8,
     pub enqueued: Ms,
+    pub headers: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -24,6 +24,7 @@ pub struct Fields {
     pub lock: Ms,
     pub requeue: Option<Vec<u8>>,
     pub reason: Option<Vec<u8>>,
+    pub headers: Vec<u8>,
 }
 
 impl Model {
@@ -67,6 +68,7 @@ impl Seen {
                 lock: message.item.lock,
                 requeue: message.copy.as_ref().map(|copy| copy.item.payload.clone()),
                 reason: None,
+                headers: message.item.headers.clone(),
             });
         }
         let letter = &self.model.letters[self.model.letter(id)?];
@@ -82,6 +84,7 @@ impl Seen {
             lock: letter.item.lock,
             requeue: None,
             reason: letter.reason.clone(),
+            headers: letter.item.headers.clone(),
         })
     }
 

@@ -75,5 +75,6 @@ fn fields(view: View<'_>) -> Fields {
         lock: view.lock.millis(),
         requeue: view.requeue.map(Vec::from),
         reason: view.reason.map(Vec::from),
+        headers: view.headers.to_vec(),
     }
 }

@@ -206,6 +206,7 @@ impl World {
                         delivery.lock.millis(),
                         delivery.enqueued_at.millis(),
                         delivery.token.value(),
+                        delivery.headers.to_vec(),
                     ));
                 });
                 assert_eq!(handed_over, got.len());
@@ -213,7 +214,7 @@ impl World {
             },
             |model, got| {
                 model.act(now, max_dead);
-                for (id, payload, attempt, got_lock, enqueued, token) in &got {
+                for (id, payload, attempt, got_lock, enqueued, token, headers) in &got {
                     let last = model.last_token;
                     assert!(*token > last, "a token was given twice");
                     // One more than the last, or the moment in microseconds: that of the first
@@ -228,13 +229,14 @@ impl World {
                         .deliver(now, asked, *token)
                         .expect("what is delivered was ready");
                     assert_eq!(
-                        (id, payload, *attempt, *got_lock, *enqueued),
+                        (id, payload, *attempt, *got_lock, *enqueued, headers),
                         (
                             &message.id,
                             &message.item.payload,
                             message.attempts,
                             lock,
-                            message.item.enqueued
+                            message.item.enqueued,
+                            &message.item.headers
                         )
                     );
                     delivered.push((message.id, *token));

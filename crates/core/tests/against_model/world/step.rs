@@ -58,6 +58,7 @@ pub struct Enqueue {
     pub priority: u8,
     pub requeue: bool,
     pub update: bool,
+    pub headers: Vec<u8>,
 }
 
 /// Instants are given relative to a fixed moment, so that several messages are due at once.
@@ -124,6 +125,7 @@ impl Enqueue {
         request.attempts = self.attempts;
         request.priority = Priority::new(self.priority).expect("0 to 9");
         (request.requeue, request.update) = (self.requeue, self.update);
+        request.headers = &self.headers;
         request
     }
 
@@ -134,6 +136,7 @@ impl Enqueue {
             lock: self.lock.unwrap_or(0),
             priority: self.priority,
             enqueued: now,
+            headers: self.headers.clone(),
         };
         let start = match self.start {
             Start::NotGiven => model::Start::NotGiven,
@@ -236,10 +239,11 @@ fn enqueue(id: impl Strategy<Value = Option<Id>>) -> impl Strategy<Value = Enque
         0..3u32,
         prop_oneof![4 => Just(5u8), 1 => 0..10u8],
         any::<[bool; 2]>(),
+        prop_oneof![4 => Just(Vec::new()), 1 => vec(any::<u8>(), 1..300)],
     );
     let lock = option::weighted(0.2, ms().prop_map(|ms| ms.max(1)));
     (id, vec(any::<u8>(), 0..4), start, lock, options).prop_map(
-        |(id, payload, start, lock, (attempts, priority, [requeue, update]))| Enqueue {
+        |(id, payload, start, lock, (attempts, priority, [requeue, update], headers))| Enqueue {
             id,
             payload,
             start,
@@ -248,6 +252,7 @@ fn enqueue(id: impl Strategy<Value = Option<Id>>) -> impl Strategy<Value = Enque
             priority,
             requeue,
             update,
+            headers,
         },
     )
 }

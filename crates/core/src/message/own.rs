@@ -1,0 +1,128 @@
+//! What few messages have of their own: a mask of what there is, and then only that.
+
+use crate::types::Span;
+
+use super::Limits;
+
+/// The options of one message, as its allocation holds them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Own<'a> {
+    pub limits: Limits,
+    /// What the producer sent beside the payload; empty for nothing.
+    pub headers: &'a [u8],
+}
+
+/// A bit of the mask for each part, in the order of the parts.
+const ATTEMPTS: u8 = 1 << 0;
+const LOCK: u8 = 1 << 1;
+const HEADERS: u8 = 1 << 6;
+
+/// The mask itself.
+const MASK_BYTES: usize = 1;
+const ATTEMPTS_BYTES: usize = 4;
+const LOCK_BYTES: usize = 5;
+/// Length of the headers, which follow it.
+const HEADERS_BYTES: usize = 2;
+
+/// The parts of a fixed size, in their order.
+const FIXED: [(u8, usize); 2] = [(ATTEMPTS, ATTEMPTS_BYTES), (LOCK, LOCK_BYTES)];
+
+impl<'a> Own<'a> {
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.limits == Limits::default() && self.headers.is_empty()
+    }
+
+    fn mask(&self) -> u8 {
+        let part = |there, bit| if there { bit } else { 0 };
+        part(self.limits.attempts != 0, ATTEMPTS)
+            | part(self.limits.lock != Span::ZERO, LOCK)
+            | part(!self.headers.is_empty(), HEADERS)
+    }
+
+    /// Bytes that [`Own::write`] adds.
+    pub fn len(&self) -> usize {
+        let headers = match self.headers.len() {
+            0 => 0,
+            length => HEADERS_BYTES + length,
+        };
+        MASK_BYTES + fixed_before(self.mask(), u8::MAX) + headers
+    }
+
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let mask = self.mask();
+        out.push(mask);
+        if mask & ATTEMPTS != 0 {
+            out.extend_from_slice(&self.limits.attempts.to_le_bytes());
+        }
+        if mask & LOCK != 0 {
+            out.extend_from_slice(&self.limits.lock.millis().to_le_bytes()[..LOCK_BYTES]);
+        }
+        if mask & HEADERS != 0 {
+            debug_assert!(self.headers.len() <= usize::from(u16::MAX));
+            out.extend_from_slice(&(self.headers.len() as u16).to_le_bytes());
+            out.extend_from_slice(self.headers);
+        }
+    }
+}
+
+/// Bytes of the parts of a fixed size that lie before the part `bit`.
+fn fixed_before(mask: u8, bit: u8) -> usize {
+    let before = FIXED
+        .iter()
+        .filter(|(part, _)| *part < bit && mask & part != 0);
+    before.map(|(_, bytes)| bytes).sum()
+}
+
+/// How long the options at the beginning of `body` are.
+pub(super) fn length(body: &[u8]) -> usize {
+    let mask = body[0];
+    let fixed = MASK_BYTES + fixed_before(mask, u8::MAX);
+    if mask & HEADERS == 0 {
+        return fixed;
+    }
+    fixed + HEADERS_BYTES + headers_len(body, fixed)
+}
+
+/// The options at the beginning of `body`.
+pub(super) fn read(body: &[u8]) -> Own<'_> {
+    Own {
+        limits: limits(body),
+        headers: headers(body),
+    }
+}
+
+pub(super) fn limits(body: &[u8]) -> Limits {
+    let mut limits = Limits::default();
+    if let Some(at) = part_at(body, ATTEMPTS) {
+        let mut attempts = [0; ATTEMPTS_BYTES];
+        attempts.copy_from_slice(&body[at..at + ATTEMPTS_BYTES]);
+        limits.attempts = u32::from_le_bytes(attempts);
+    }
+    if let Some(at) = part_at(body, LOCK) {
+        let mut lock = [0; 8];
+        lock[..LOCK_BYTES].copy_from_slice(&body[at..at + LOCK_BYTES]);
+        limits.lock = Span::from_millis(u64::from_le_bytes(lock));
+    }
+    limits
+}
+
+pub(super) fn headers(body: &[u8]) -> &[u8] {
+    match part_at(body, HEADERS) {
+        Some(at) => {
+            let length = headers_len(body, at);
+            &body[at + HEADERS_BYTES..][..length]
+        }
+        None => &[],
+    }
+}
+
+fn headers_len(body: &[u8], at: usize) -> usize {
+    usize::from(u16::from_le_bytes([body[at], body[at + 1]]))
+}
+
+/// Where the part `bit` begins, if it is there.
+fn part_at(body: &[u8], bit: u8) -> Option<usize> {
+    let mask = body[0];
+    (mask & bit != 0).then(|| MASK_BYTES + fixed_before(mask, bit))
+}
