@@ -7,14 +7,14 @@
 
 use std::time::Duration;
 
-use redis_mq_client::{redis, EnqueueOptions, Message, Queue, Worker};
+use redis_mq_client::{connect, redis, EnqueueOptions, Message, Queue, Worker};
 use tokio::sync::mpsc;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or("redis://127.0.0.1/".into());
     let client = redis::Client::open(url)?;
-    let changes = Queue::<String>::new(client.get_multiplexed_async_connection().await?, "changes");
+    let changes = Queue::<String>::new(connect::reconnecting(&client)?, "changes");
 
     let (tell, mut indexed) = mpsc::unbounded_channel();
     let worker = Worker::builder(client, "changes").build(move |change: Message<String>| {

@@ -5,13 +5,13 @@
 
 use std::time::Duration;
 
-use redis_mq_client::{redis, EnqueueOptions, Message, Outcome, Queue, Worker};
+use redis_mq_client::{connect, redis, EnqueueOptions, Message, Outcome, Queue, Worker};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or("redis://127.0.0.1/".into());
     let client = redis::Client::open(url)?;
-    let queue = Queue::<u32>::new(client.get_multiplexed_async_connection().await?, "videos");
+    let queue = Queue::<u32>::new(connect::reconnecting(&client)?, "videos");
     let videos: Vec<u32> = (1..=20).collect();
     for outcome in queue
         .enqueue_many(videos.iter().map(|n| (n, EnqueueOptions::new())))

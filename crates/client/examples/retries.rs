@@ -6,14 +6,15 @@
 use std::time::Duration;
 
 use redis_mq_client::{
-    policy::Cause, redis, EnqueueOptions, Event, Message, Outcome, Queue, RetryPolicy, Worker,
+    connect, policy::Cause, redis, EnqueueOptions, Event, Message, Outcome, Queue, RetryPolicy,
+    Worker,
 };
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or("redis://127.0.0.1/".into());
     let client = redis::Client::open(url)?;
-    let queue = Queue::<String>::new(client.get_multiplexed_async_connection().await?, "invoices");
+    let queue = Queue::<String>::new(connect::reconnecting(&client)?, "invoices");
 
     let worker = Worker::builder(client, "invoices")
         .retry_policy(RetryPolicy::schedule(

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use redis_mq_client::{redis, EnqueueOptions, Message, Queue, Raw, Worker};
+use redis_mq_client::{connect, redis, EnqueueOptions, Message, Queue, Raw, Worker};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or("redis://127.0.0.1/".into());
     let client = redis::Client::open(url)?;
 
-    let connection = client.get_multiplexed_async_connection().await?;
+    let connection = connect::reconnecting(&client)?;
     let mails = Queue::<str, _>::with_codec(connection, "mails", Raw);
     let mail = EnqueueOptions::new().id("mail:2").attempts(5);
     println!("{:?}", mails.enqueue_with("to bob", mail).await?);

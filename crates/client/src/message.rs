@@ -54,13 +54,9 @@ impl<T> Message<T> {
         self.delivery.token
     }
 
-    /// How long ago the message was enqueued. Measured by the server's clock and this process's
-    /// monotonic one, so that no wall clock, wrong or not, has any part in it.
-    pub fn age(&self) -> Duration {
-        self.delivery.age()
-    }
-
-    /// When the message was enqueued, by the server's clock.
+    /// When the message was enqueued, **by the server's clock** at that moment. The clock of this
+    /// process may differ from it, and either may have been set since: a difference of such
+    /// instants is an estimate of the message's age, not a measurement.
     pub fn enqueued_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.delivery.enqueued_at_ms)
     }

@@ -20,15 +20,17 @@ const PIPELINE: usize = 1_000;
 
 /// A queue, as producers see it: it takes values of type `T`.
 ///
-/// It works on any shared connection of the redis crate: a multiplexed connection, a connection
-/// manager, a cluster connection, or one found through Sentinel. Cloning is cheap.
+/// It works on any shared connection of the redis crate. For producers that are to outlive a
+/// restart of the server that is [`connect::reconnecting`](crate::connect::reconnecting) or a
+/// cluster connection; a plain multiplexed connection never comes back once it has failed, and
+/// gives up on a reply after half a second unless it is told otherwise. Cloning is cheap.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use redis_mq_client::{redis, EnqueueOptions, Enqueued, Queue};
+/// use redis_mq_client::{connect, redis, EnqueueOptions, Enqueued, Queue};
 ///
 /// let client = redis::Client::open("redis://127.0.0.1/")?;
-/// let queue = Queue::<String>::new(client.get_multiplexed_async_connection().await?, "mails");
+/// let queue = Queue::<String>::new(connect::reconnecting(&client)?, "mails");
 /// match queue.enqueue_with(&"hello".to_string(), EnqueueOptions::new().id("mail:1")).await? {
 ///     Enqueued::Refused { status, .. } => println!("mail 1 is {status} already"),
 ///     accepted => println!("{} will be sent", accepted.id()),

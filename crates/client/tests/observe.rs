@@ -104,9 +104,6 @@ async fn each_change_of_state_is_one_line_and_messages_are_counted() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .init();
-    let counters: &'static Counters = Box::leak(Box::default());
-    metrics::set_global_recorder(counters).unwrap();
-
     let mut server = Server::builder()
         .persistence(Persistence::Rdb)
         .config("rdbcompression", "no")
@@ -124,6 +121,10 @@ async fn each_change_of_state_is_one_line_and_messages_are_counted() {
             }
         })
         .unwrap();
+    // A recorder that comes after the first counts gets all later ones.
+    eventually("it polls", async || worker.stats().polls > 0).await;
+    let counters: &'static Counters = Box::leak(Box::default());
+    metrics::set_global_recorder(counters).unwrap();
     let texts = queue::<String>(server.url(), "q").await;
     let enqueue = async |texts: &redis_mq_client::Queue<String>, id: &str| {
         let options = EnqueueOptions::new().id(id);

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{connection, fresh_name, queue, shared_server, S};
+use common::{connection, eventually, fresh_name, queue, shared_server, S};
 use redis_mq_client::{
-    codec::Json, redis, EnqueueOptions, Enqueued, Error, MessageId, Queue, Raw, Status,
+    codec::Json, connect, redis, EnqueueOptions, Enqueued, Error, MessageId, Queue, Raw, Status,
 };
+use redis_mq_testkit::{Persistence, Server, Shutdown};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -279,4 +280,26 @@ async fn a_connection_manager_serves_as_well() {
         .await
         .unwrap()
         .is_accepted());
+}
+
+/// A producer that lives for a year sees restarts: calls fail while the server is away, and work
+/// again afterwards, on the same queue. It may even be there before the server.
+#[tokio::test]
+async fn a_producer_outlives_a_restart_of_the_server() {
+    let mut server = Server::builder().persistence(Persistence::Rdb).start();
+    let client = redis::Client::open(server.url()).unwrap();
+    let texts = Queue::<str>::new(connect::reconnecting(&client).unwrap(), fresh_name());
+    for round in 0..2 {
+        assert!(texts.enqueue("text").await.unwrap().is_accepted());
+        server.shutdown(Shutdown::Save);
+        let failed = texts.enqueue("text").await.unwrap_err();
+        assert!(matches!(&failed, Error::Redis(_)), "{failed}");
+        server.start_again();
+        let options = || with_id("once");
+        eventually("the producer is connected again", async || {
+            texts.enqueue_with("text", options()).await.is_ok()
+        })
+        .await;
+        assert_eq!(texts.info().await.unwrap().unwrap().queued, round + 2);
+    }
 }

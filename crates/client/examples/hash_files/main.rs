@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis_mq_client::{redis, shutdown_signal, EnqueueOptions, Queue, QueueInfo, Status};
+use redis_mq_client::{connect, redis, shutdown_signal, EnqueueOptions, Queue, QueueInfo, Status};
 use server::Server;
 use tokio::sync::mpsc;
 use worker::{Job, News, WorkerProcess, QUEUE};
@@ -126,7 +126,7 @@ async fn run(options: Options) -> Result<(), Failure> {
     println!("{WORKERS} worker processes are blocked on the queue \"{QUEUE}\"");
 
     let client = redis::Client::open(server.url())?;
-    let queue = Queue::<Job>::new(client.get_multiplexed_async_connection().await?, QUEUE);
+    let queue = Queue::<Job>::new(connect::reconnecting(&client)?, QUEUE);
     let start = Instant::now();
     enqueue(&queue, &files).await?.expect_all_added()?;
     println!("{} files enqueued, and the same ones again", files.len());

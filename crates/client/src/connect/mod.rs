@@ -6,10 +6,14 @@ use futures_util::future::BoxFuture;
 use redis::{aio::ConnectionLike, AsyncConnectionConfig, Client, RedisResult};
 
 mod cluster;
+#[cfg(feature = "connection-manager")]
+mod producer;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 
 pub use cluster::ClusterNodes;
+#[cfg(feature = "connection-manager")]
+pub use producer::reconnecting;
 
 /// Opens connections to the server that holds a queue.
 ///

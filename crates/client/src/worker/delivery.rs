@@ -81,13 +81,6 @@ impl Delivery {
         self.extending.store(false, Ordering::Release);
     }
 
-    pub(crate) fn age(&self) -> Duration {
-        // By contract a token is the server's time of the delivery in microseconds, or more.
-        let delivered_at = u64::try_from(self.token).unwrap_or(0) / 1_000;
-        Duration::from_millis(delivered_at.saturating_sub(self.enqueued_at_ms))
-            + self.received.elapsed()
-    }
-
     /// Marks the lock as lost and tells the handler. `false` if it was lost before.
     pub(crate) fn lose(&self, how: LostLock) -> bool {
         let first = self
@@ -182,14 +175,6 @@ pub(crate) mod tests {
             start + S(40),
             "an older confirmation takes nothing back"
         );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_age_goes_on_with_the_monotonic_clock() {
-        let held = delivery("a", S(30));
-        assert_eq!(held.age(), S(5));
-        tokio::time::advance(S(7)).await;
-        assert_eq!(held.age(), S(12));
     }
 
     #[tokio::test]

@@ -43,15 +43,20 @@ struct Open {
 enum State {
     New,
     Up,
-    /// With the kinds of failures seen since then: each is logged once for an outage.
+    /// With the kinds of failures seen since then: each is logged at once when it is new, and the
+    /// outage itself each minute.
     Down {
         since: Instant,
         seen: Vec<String>,
+        logged: Instant,
     },
 }
 
 /// A connection that has lasted that long was good: the pauses begin anew after it.
 const GOOD_AFTER: Duration = Duration::from_secs(2);
+
+/// How often the log is told of an outage that goes on.
+const REMIND_EVERY: Duration = Duration::from_secs(60);
 
 impl Link {
     /// `wait` is how long the server may hold back a reply on purpose.
@@ -143,16 +148,26 @@ impl Link {
         let kind = kind(error);
         let (queue, side) = (&self.spec.queue.shown, self.side.as_str());
         match &mut self.state {
-            State::Down { seen, .. } if seen.contains(&kind) => {}
-            State::Down { seen, .. } => {
-                tracing::warn!(%queue, connection = side, %error, "still not connected");
-                seen.push(kind);
+            State::Down { seen, logged, .. }
+                if seen.contains(&kind) && logged.elapsed() < REMIND_EVERY => {}
+            State::Down {
+                since,
+                seen,
+                logged,
+            } => {
+                let outage_ms = since.elapsed().as_millis();
+                tracing::warn!(%queue, connection = side, outage_ms, %error, "still not connected");
+                *logged = Instant::now();
+                if !seen.contains(&kind) {
+                    seen.push(kind);
+                }
             }
             State::New | State::Up => {
                 tracing::warn!(%queue, connection = side, %error, "connection failed, retrying");
                 self.state = State::Down {
                     since: Instant::now(),
                     seen: vec![kind],
+                    logged: Instant::now(),
                 };
                 self.spec.meter.add(Count::Outages, 1);
                 let error = error.to_string();

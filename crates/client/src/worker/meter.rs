@@ -63,9 +63,7 @@ counts! {
 pub(crate) struct Meter {
     own: [AtomicU64; NAMES.len()],
     #[cfg(feature = "metrics")]
-    facade: std::sync::OnceLock<Vec<metrics::Counter>>,
-    #[cfg(feature = "metrics")]
-    queue: String,
+    facade: facade::Facade,
 }
 
 impl Meter {
@@ -75,9 +73,7 @@ impl Meter {
         Self {
             own: Default::default(),
             #[cfg(feature = "metrics")]
-            facade: std::sync::OnceLock::new(),
-            #[cfg(feature = "metrics")]
-            queue: queue.to_owned(),
+            facade: facade::Facade::new(queue),
         }
     }
 
@@ -88,20 +84,78 @@ impl Meter {
         let n = n as u64;
         self.own[count as usize].fetch_add(n, Ordering::Relaxed);
         #[cfg(feature = "metrics")]
-        self.counters()[count as usize].increment(n);
+        self.facade.add(count as usize, n);
+    }
+}
+
+#[cfg(feature = "metrics")]
+mod facade {
+    use std::sync::{PoisonError, RwLock};
+
+    use metrics::Recorder;
+
+    use super::NAMES;
+
+    /// The counters of the `metrics` facade, registered with the recorder of the moment: a program
+    /// may install its recorder after its workers have begun to count.
+    #[derive(Debug)]
+    pub(super) struct Facade {
+        queue: String,
+        counters: RwLock<Registered>,
     }
 
-    /// Registered at the first count, so that a recorder installed after the worker was built is
-    /// still found.
-    #[cfg(feature = "metrics")]
-    fn counters(&self) -> &[metrics::Counter] {
-        self.facade.get_or_init(|| {
+    #[derive(Debug, Default)]
+    struct Registered {
+        /// Which recorder they are registered with.
+        with: Option<Identity>,
+        counters: Vec<metrics::Counter>,
+    }
+
+    /// The address and the size of a recorder tell it from the one that does nothing, and from
+    /// another one.
+    type Identity = (usize, usize);
+
+    impl Facade {
+        pub(super) fn new(queue: &str) -> Self {
+            Self {
+                queue: queue.to_owned(),
+                counters: RwLock::default(),
+            }
+        }
+
+        pub(super) fn add(&self, count: usize, n: u64) {
+            metrics::with_recorder(|recorder| {
+                let address = std::ptr::from_ref(recorder).cast::<()>().addr();
+                let identity = (address, std::mem::size_of_val(recorder));
+                {
+                    let registered = self.counters.read();
+                    let registered = registered.unwrap_or_else(PoisonError::into_inner);
+                    if registered.with == Some(identity) {
+                        return registered.counters[count].increment(n);
+                    }
+                }
+                let counters = self.register(recorder);
+                counters[count].increment(n);
+                *self
+                    .counters
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner) = Registered {
+                    with: Some(identity),
+                    counters,
+                };
+            });
+        }
+
+        fn register(&self, recorder: &dyn Recorder) -> Vec<metrics::Counter> {
+            let level = metrics::Level::INFO;
+            let metadata = metrics::Metadata::new(module_path!(), level, Some(module_path!()));
             let counter = |(name, help): &(&'static str, &'static str)| {
-                metrics::describe_counter!(*name, *help);
-                metrics::counter!(*name, "queue" => self.queue.clone())
+                recorder.describe_counter((*name).into(), None, (*help).into());
+                let labels = vec![metrics::Label::new("queue", self.queue.clone())];
+                recorder.register_counter(&metrics::Key::from_parts(*name, labels), &metadata)
             };
             NAMES.iter().map(counter).collect()
-        })
+        }
     }
 }
 

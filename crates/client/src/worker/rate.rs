@@ -4,15 +4,29 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 
-/// At most `most` messages within any `period`: exact over every window, not only on average.
+/// At most `most` messages within any `period`: over every window, not only on average.
+///
+/// What is taken within a small part of the period counts as taken at the end of it, so that a
+/// long period with many messages costs no more memory than a short one. That makes the limit a
+/// little stricter, never laxer.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     most: usize,
     period: Duration,
-    /// How many were taken when, within the last period; oldest first.
-    taken: VecDeque<(Instant, usize)>,
+    /// What was taken within the last period; oldest first.
+    taken: VecDeque<Taken>,
     sum: usize,
 }
+
+#[derive(Debug)]
+struct Taken {
+    from: Instant,
+    until: Instant,
+    count: usize,
+}
+
+/// Into how many parts a period is divided.
+const PARTS: u32 = 256;
 
 impl RateLimit {
     pub(crate) fn new(most: usize, period: Duration) -> Self {
@@ -26,23 +40,34 @@ impl RateLimit {
 
     /// How many may be taken now, or else when to ask again.
     pub(crate) fn free(&mut self, now: Instant) -> Result<usize, Instant> {
-        while let Some((at, count)) = self.taken.front() {
-            if now < *at + self.period {
+        while let Some(oldest) = self.taken.front() {
+            if now < oldest.until + self.period {
                 break;
             }
-            self.sum -= count;
+            self.sum -= oldest.count;
             self.taken.pop_front();
         }
         match self.taken.front() {
-            Some((at, _)) if self.sum >= self.most => Err(*at + self.period),
+            Some(oldest) if self.sum >= self.most => Err(oldest.until + self.period),
             _ => Ok(self.most - self.sum),
         }
     }
 
     pub(crate) fn took(&mut self, now: Instant, count: usize) {
-        if count > 0 {
-            self.taken.push_back((now, count));
-            self.sum += count;
+        if count == 0 {
+            return;
+        }
+        self.sum += count;
+        match self.taken.back_mut() {
+            Some(newest) if now < newest.from + self.period / PARTS => {
+                newest.until = now;
+                newest.count += count;
+            }
+            _ => self.taken.push_back(Taken {
+                from: now,
+                until: now,
+                count,
+            }),
         }
     }
 }
@@ -79,6 +104,21 @@ mod tests {
             "and the limit is used up, until {:?}",
             now - start
         );
+    }
+
+    #[test]
+    fn a_long_period_needs_no_more_memory_than_a_short_one() {
+        let day = Duration::from_secs(86_400);
+        let mut limit = RateLimit::new(10_000_000, day);
+        let mut now = Instant::now();
+        for _ in 0..2_000_000 {
+            now += Duration::from_millis(50);
+            if limit.free(now).is_ok() {
+                limit.took(now, 1);
+            }
+        }
+        assert!(limit.taken.len() <= 257, "{} entries", limit.taken.len());
+        assert!(limit.sum > 1_720_000, "{} within a day", limit.sum);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
     slot::OpenSlots,
     Start, Worker,
 };
-use crate::{Message, Outcome, Raw, WorkerBuilder};
+use crate::{testing::Log, Message, Outcome, Raw, WorkerBuilder};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const S: fn(u64) -> Duration = Duration::from_secs;
@@ -254,6 +254,23 @@ async fn nothing_is_taken_while_answers_cannot_be_sent() {
     run_for(&worker, S(60)).await;
     assert_eq!(fake.seen("MQ.DEQUEUE").len(), 1);
     assert!(fake.seen("MQ.DONE").len() > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_goes_on_is_logged_each_minute() {
+    let log = Log::default();
+    let _logged = log.listen();
+    let fake = Fake::new(|_| "-LOADING\r\n".into());
+    let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
+    run_for(&worker, S(600)).await;
+    let first = log.count(&["WARN", "connection failed, retrying", "dequeue"]);
+    let later = log.count(&["WARN", "still not connected", "dequeue", "outage_ms"]);
+    assert_eq!(first, 1);
+    // Each at the first try after a full minute, and tries are at most 5 s apart.
+    assert!(
+        (9..=10).contains(&later),
+        "{later} reminders in ten minutes"
+    );
 }
 
 #[tokio::test]
