@@ -11,6 +11,8 @@ pub enum Error {
     WrongType,
     /// This server is a replica.
     ReadOnly,
+    /// The rights of the user were taken away while it waited.
+    NoPermission,
     /// The token is not that of the message's newest, unfinished delivery.
     Stale,
     /// An option is unknown, given twice, without its value, or does not go with another one.
@@ -48,6 +50,9 @@ impl fmt::Display for Error {
                 f.write_str("WRONGTYPE Operation against a key holding the wrong kind of value")
             }
             Error::ReadOnly => f.write_str("READONLY You can't write against a read only replica."),
+            Error::NoPermission => {
+                f.write_str("NOPERM this user may not take from this queue any more")
+            }
             Error::Stale => f.write_str("STALE the token is not that of the newest delivery"),
             Error::Syntax => f.write_str("ERR syntax error"),
             Error::OutOfRange { what, min, max } => {
@@ -85,6 +90,7 @@ mod tests {
         let errors = [
             Error::WrongType,
             Error::ReadOnly,
+            Error::NoPermission,
             Error::Stale,
             Error::Syntax,
             Error::OutOfRange {

@@ -5,16 +5,19 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::redis::{log, subscribe, Ctx, Event, EventHandler, EventKind};
+use crate::authority;
+use crate::redis::{log, subscribe, Ctx, Event, EventHandler, EventKind, ServerInfo};
 
 /// Whether the log says so already.
 static WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Looks at the settings of the server, and warns once for as long as they are dangerous.
 fn check(ctx: &Ctx) {
-    let field = |name| ctx.server_field(c"memory", name).unwrap_or_default();
-    let policy = field(c"maxmemory_policy");
-    let limited = ctx.flags().may_evict() && field(c"maxmemory") != "0";
+    let Some(memory) = ServerInfo::read(ctx, c"memory") else {
+        return;
+    };
+    let policy = memory.text(c"maxmemory_policy").unwrap_or_default();
+    let limited = ctx.flags().may_evict() && memory.number(c"maxmemory") != Some(0);
     let dangerous = limited && policy.starts_with("allkeys-");
     if dangerous && !WARNED.swap(dangerous, Ordering::Relaxed) {
         log::warning(format_args!(
@@ -30,6 +33,7 @@ struct ConfigWatch;
 impl EventHandler for ConfigWatch {
     fn on_event(ctx: &Ctx, event: Event) {
         if event == Event::ConfigChanged {
+            authority::forget();
             check(ctx);
         }
     }

@@ -9,6 +9,7 @@ use redis_module::raw::{RedisModuleCtx, RedisModuleString};
 
 use crate::redis::{Args, Ctx, LoadError, Options};
 
+pub mod authority;
 pub mod commands;
 pub mod config;
 pub mod datatype;
@@ -17,7 +18,6 @@ pub mod eviction;
 pub mod info;
 pub mod parse;
 pub mod redis;
-pub mod role;
 pub mod turn;
 pub mod wake;
 

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rand::RngCore;
 use redis_mq_core::{ApplyError, Now, Queue, Replication, Settings, Span, Token, Totals, Turn};
 
+use crate::authority;
 use crate::commands::apply;
 use crate::config;
 use crate::datatype::{StoredQueue, QUEUE_TYPE};
 use crate::error::Error;
 use crate::info;
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
-use crate::role;
 use crate::wake;
 
 /// The largest token that any queue of this server has given. A queue that is made where another was
@@ -57,8 +57,8 @@ pub fn take<R>(
     form: ReplicateAs,
     step: impl FnOnce(&mut Queue, &mut Turn<'_>) -> R,
 ) -> Result<Option<R>, Error> {
-    if role::is_read_only(ctx) {
-        return Err(Error::ReadOnly);
+    if let Some(why) = authority::refusal(ctx) {
+        return Err(why);
     }
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
     let is_new = key.value().is_none();
@@ -168,5 +168,15 @@ pub fn look<R>(
     step: impl FnOnce(&Queue) -> R,
 ) -> Result<Option<R>, Error> {
     let key = ReadKey::open(ctx, &QUEUE_TYPE, name)?;
+    Ok(key.map(|key| step(&key.value().queue)))
+}
+
+/// The same for the module's own looks, which no statistics count.
+pub fn peek<R>(
+    ctx: &Ctx,
+    name: KeyName<'_>,
+    step: impl FnOnce(&Queue) -> R,
+) -> Result<Option<R>, Error> {
+    let key = ReadKey::peek(ctx, &QUEUE_TYPE, name)?;
     Ok(key.map(|key| step(&key.value().queue)))
 }

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use redis_mq_core::Now;
 
+use crate::authority::{self, Right};
 use crate::datatype::{StoredQueue, QUEUE_TYPE};
 use crate::info::BLOCKED_CONSUMERS;
 use crate::redis::{
     loading_tells_the_place, subscribe, subscribe_keys, Ctx, Event, EventHandler, EventKind,
     KeyEventHandler, KeyEvents, KeyName, LoadError, ReadKey, Tick, TimerId, WriteKey,
 };
-use crate::role;
 use crate::turn::{self, Missing, ReplicateAs};
 
 /// How late a queue without waiting consumers may be swept: one look for many messages.
 const SWEEP_DELAY_MS: u64 = 100;
-/// When to ask again whether the server may send to its replicas.
+/// When to ask again whether the server takes writes.
 pub const PAUSED_RETRY_MS: u64 = 20;
 /// A look that is so late was missed by the timer.
 const LATE_MS: u64 = 50;
@@ -210,13 +210,14 @@ struct Look;
 impl Tick for Look {
     fn tick(ctx: &Ctx) {
         watch().timer = None;
-        if !role::decides() {
+        let right = authority::of_time(ctx);
+        if let Right::Refuse(_) = right {
             return; // the change of role, or the end of loading, starts it again
         }
         let begin = Instant::now();
         let mut now_ms = ctx.clock_us() / 1000;
         let mut earliest = 0;
-        if ctx.must_not_replicate() {
+        if right == Right::Later {
             earliest = now_ms + PAUSED_RETRY_MS;
         } else {
             while begin.elapsed() < TICK_BUDGET {
@@ -262,18 +263,18 @@ struct Behind;
 impl EventHandler for Behind {
     fn on_event(ctx: &Ctx, event: Event) {
         match event {
-            Event::RoleChanged(new) => role::changed(ctx, Some(new)),
-            Event::Loading(_) | Event::AsyncLoading(_) => role::changed(ctx, None),
+            Event::RoleChanged(new) => authority::changed(ctx, Some(new)),
+            Event::Loading(_) | Event::AsyncLoading(_) => authority::changed(ctx, None),
             Event::SwapDb(first, second) => watch().swap(first, second),
             Event::Cron => {
-                if role::decides() && !ctx.must_not_replicate() {
+                if authority::of_time(ctx) == Right::Decide {
                     watch().catch_up(ctx, ctx.clock_us() / 1000);
                 }
                 return;
             }
             _ => return,
         }
-        if role::decides() {
+        if authority::decides() {
             let now_ms = ctx.clock_us() / 1000;
             watch().set_timer(ctx, now_ms, 0);
         }
@@ -291,7 +292,7 @@ impl KeyEventHandler for Behind {
             if matches!(ReadKey::peek(ctx, &QUEUE_TYPE, name), Ok(Some(_))) {
                 let mut watch = watch();
                 watch.note((ctx.selected_db(), name.bytes().into()), 0);
-                if role::decides() {
+                if authority::decides() {
                     watch.set_timer(ctx, ctx.clock_us() / 1000, 0);
                 }
             }
@@ -301,7 +302,7 @@ impl KeyEventHandler for Behind {
 
 /// Subscribes to what the timer must know of.
 pub fn register(ctx: &Ctx) -> Result<(), LoadError> {
-    role::changed(ctx, None);
+    authority::changed(ctx, None);
     subscribe::<Behind>(
         ctx,
         &[

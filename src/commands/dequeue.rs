@@ -5,11 +5,11 @@ use rand::{RngCore, SeedableRng};
 use redis_mq_core::{Delivery, EoqWaits, Now, Span};
 
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::authority::{self, Right};
 use crate::error::Error;
 use crate::info::BLOCKED_CONSUMERS;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{wait_on_key, Args, Command, Ctx, KeyName, Served, Waiting};
-use crate::role;
 use crate::turn::{self, Missing, ReplicateAs};
 use crate::wake::{self, PAUSED_RETRY_MS};
 
@@ -174,20 +174,28 @@ impl Waiting for Consumer {
         // Whoever gets nothing must change nothing: the server takes no effects from this callback
         // unless it replies. So time is let act here only if there is something to hand over.
         let now_ms = ctx.clock_us() / 1000;
-        let queue = turn::look(ctx, name, |queue| {
+        let queue = turn::peek(ctx, name, |queue| {
             (queue.ready_len() != 0, queue.next_due())
         });
         match queue {
-            Ok(Some((true, _))) if !ctx.must_not_replicate() => {}
-            Ok(Some((true, _))) => {
-                wake::look_again(ctx, name, now_ms + PAUSED_RETRY_MS);
-                return Served::No;
-            }
+            Ok(Some((true, _))) => {}
             Ok(Some((false, Some(due)))) => {
                 wake::look_again(ctx, name, due.millis());
                 return Served::No;
             }
             _ => return Served::No,
+        }
+        match authority::of_waiter(ctx, args) {
+            Right::Decide => {}
+            Right::Later => {
+                wake::look_again(ctx, name, now_ms + PAUSED_RETRY_MS);
+                return Served::No;
+            }
+            Right::Refuse(why) => {
+                ctx.reply_error(&why);
+                return Served::Yes;
+            }
+            Right::Obey => return Served::No, // nobody waits where another server decides
         }
         // A key of another type is no reason to stop waiting: the queue may come back.
         match self.request.serve(ctx, name, ReplicateAs::Effects) {
@@ -245,7 +253,7 @@ impl Command for MqDequeue {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let request = Dequeue::parse(args)?;
-        if role::must_obey(ctx) {
+        if authority::of_command(ctx) == Right::Obey {
             let (count, lock) = (request.at_most(), request.lock);
             return turn::obey(ctx, name, |queue| queue.replay_dequeue(count, lock));
         }

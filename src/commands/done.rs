@@ -3,10 +3,10 @@
 use redis_mq_core::{Backoff, Now, Span, Stale, Token, Verdict};
 
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::authority::{self, Right};
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
-use crate::role;
 use crate::turn::{self, Missing, ReplicateAs};
 
 /// The command.
@@ -133,7 +133,7 @@ impl Command for MqDone {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let Done { id, token, verdict } = Done::parse(args)?;
-        if role::must_obey(ctx) {
+        if authority::of_command(ctx) == Right::Obey {
             return turn::obey(ctx, name, |queue| queue.replay_done(id, token));
         }
         let now = Now::from_micros(ctx.now_us());

@@ -3,10 +3,10 @@
 use redis_mq_core::{Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp};
 
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::authority::{self, Right};
 use crate::error::Error;
 use crate::parse::{flag, is, once, ArgList, Cursor, MAX_INSTANT_MS};
 use crate::redis::{Args, Command, Ctx};
-use crate::role;
 use crate::turn::{self, Missing, ReplicateAs};
 
 /// The command.
@@ -110,7 +110,7 @@ impl Command for MqEnqueue {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let request = parse(args)?;
-        if role::must_obey(ctx) {
+        if authority::of_command(ctx) == Right::Obey {
             return turn::obey(ctx, name, |queue| queue.replay_enqueue(&request));
         }
         let now = Now::from_micros(ctx.now_us());

@@ -1,9 +1,10 @@
 //! MQ.GET
 
-use redis_mq_core::{Now, View};
+use redis_mq_core::View;
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use super::status::parse_id;
+use crate::authority;
 use crate::error::Error;
 use crate::redis::{Args, Command, Ctx};
 use crate::turn;
@@ -61,7 +62,7 @@ impl Command for MqGet {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let id = parse_id(args)?;
-        let now = Now::from_micros(ctx.now_us());
+        let now = authority::moment(ctx);
         let found = turn::look(ctx, name, |queue| {
             queue
                 .get(now, id)

@@ -1,8 +1,9 @@
 //! MQ.INFO
 
-use redis_mq_core::{IdText, Info, Now, Status};
+use redis_mq_core::{IdText, Info, Status};
 
 use super::record::{Access, Argument, Group, Record};
+use crate::authority;
 use crate::error::Error;
 use crate::redis::{Args, Command, Ctx};
 use crate::turn;
@@ -68,7 +69,7 @@ impl Command for MqInfo {
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
-        let now = Now::from_micros(ctx.now_us());
+        let now = authority::moment(ctx);
         if turn::look(ctx, name, |queue| reply(ctx, &queue.info(now)))?.is_none() {
             ctx.reply_null_array();
         }

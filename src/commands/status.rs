@@ -1,8 +1,7 @@
 //! MQ.STATUS
 
-use redis_mq_core::Now;
-
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::authority;
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -36,7 +35,7 @@ impl Command for MqStatus {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let id = parse_id(args)?;
-        let now = Now::from_micros(ctx.now_us());
+        let now = authority::moment(ctx);
         match turn::look(ctx, name, |queue| queue.status(now, id))?.flatten() {
             Some(status) => ctx.reply_bulk(status.name().as_bytes()),
             None => ctx.reply_null(),

@@ -39,6 +39,11 @@ impl<'a> Args<'a> {
         Args { argv }
     }
 
+    #[inline]
+    pub(in crate::redis) fn raw(&self) -> &'a [*mut raw::RedisModuleString] {
+        self.argv
+    }
+
     /// How many there are, the command's name included.
     #[inline]
     pub fn len(&self) -> usize {

@@ -42,21 +42,47 @@ impl InfoWriter {
     }
 }
 
-impl Ctx {
-    /// A field of the server's own `INFO`, for what no other function tells.
-    pub fn server_field(&self, section: &CStr, field: &CStr) -> Option<String> {
-        // SAFETY: function pointers that are written only at initialisation, a live context and
-        // NUL-terminated names; the field's text lives until the data is freed, after it is copied.
+/// One section of the server's own `INFO`.
+pub struct ServerInfo<'c> {
+    ctx: &'c Ctx,
+    raw: *mut raw::RedisModuleServerInfoData,
+}
+
+impl<'c> ServerInfo<'c> {
+    /// Reads the section; `None` where the server does not tell.
+    pub fn read(ctx: &'c Ctx, section: &CStr) -> Option<ServerInfo<'c>> {
+        // SAFETY: function pointers that are written only at initialisation, a live context and a
+        // NUL-terminated name.
         unsafe {
-            let get = raw::RedisModule_GetServerInfo?;
-            let field_of = raw::RedisModule_ServerInfoGetFieldC?;
-            let free = raw::RedisModule_FreeServerInfo?;
-            let data = get(self.raw(), section.as_ptr());
-            let text = field_of(data, field.as_ptr());
-            let text =
-                (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned());
-            free(self.raw(), data);
-            text
+            raw::RedisModule_ServerInfoGetFieldC?;
+            raw::RedisModule_FreeServerInfo?;
+            let raw = raw::RedisModule_GetServerInfo?(ctx.raw(), section.as_ptr());
+            Some(ServerInfo { ctx, raw })
+        }
+    }
+
+    /// The text of a field.
+    pub fn text(&self, field: &CStr) -> Option<&str> {
+        // SAFETY: as in `read`; the text lives as long as the section.
+        unsafe {
+            let text = raw::RedisModule_ServerInfoGetFieldC?(self.raw, field.as_ptr());
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_str().ok())?
+        }
+    }
+
+    /// The number in a field.
+    pub fn number(&self, field: &CStr) -> Option<u64> {
+        self.text(field)?.parse().ok()
+    }
+}
+
+impl Drop for ServerInfo<'_> {
+    fn drop(&mut self) {
+        // SAFETY: read with the same context, freed once.
+        unsafe {
+            if let Some(free) = raw::RedisModule_FreeServerInfo {
+                free(self.ctx.raw(), self.raw);
+            }
         }
     }
 }

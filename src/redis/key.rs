@@ -46,8 +46,8 @@ impl<'c, T: NativeType> ReadKey<'c, T> {
         ReadKey::open_with(ctx, handle, name, raw::REDISMODULE_READ)
     }
 
-    /// Opens the key without leaving a trace in statistics and idle time, where the server can (7.2
-    /// and later): for the module's own looks.
+    /// Opens the key without leaving a trace in the statistics, and from 7.2 on none at all: for the
+    /// module's own looks.
     pub fn peek(
         ctx: &'c Ctx,
         handle: &'static TypeHandle<T>,
@@ -60,12 +60,12 @@ impl<'c, T: NativeType> ReadKey<'c, T> {
             | raw::REDISMODULE_OPEN_KEY_NOEFFECTS;
         // SAFETY: the pointer is written only at initialisation; the function takes nothing.
         let known = unsafe { raw::RedisModule_GetOpenKeyModesAll.map_or(0, |all| all()) };
-        ReadKey::open_with(
-            ctx,
-            handle,
-            name,
-            raw::REDISMODULE_READ | (quiet & known as u32),
-        )
+        let mode = match quiet & known as u32 {
+            // Older servers count no hit and no miss where a key is opened for writing.
+            0 => raw::REDISMODULE_WRITE,
+            quiet => quiet,
+        };
+        ReadKey::open_with(ctx, handle, name, raw::REDISMODULE_READ | mode)
     }
 
     #[inline]

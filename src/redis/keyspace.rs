@@ -83,29 +83,9 @@ impl Ctx {
     /// Whether the server lists any module; while this one is loading it is not among them. Also true
     /// if the server does not say.
     fn has_modules(&self) -> bool {
-        // SAFETY: function pointers that are written only at initialisation, a live context and
-        // NUL-terminated strings; the format takes one of them; the reply is freed once.
-        unsafe {
-            let (Some(call), Some(len), Some(free)) = (
-                raw::RedisModule_Call,
-                raw::RedisModule_CallReplyLength,
-                raw::RedisModule_FreeCallReply,
-            ) else {
-                return true;
-            };
-            let reply = call(
-                self.raw(),
-                c"MODULE".as_ptr(),
-                c"c".as_ptr(),
-                c"LIST".as_ptr(),
-            );
-            if reply.is_null() {
-                return true;
-            }
-            let listed = len(reply);
-            free(reply);
-            listed != 0
-        }
+        self.call(c"MODULE", c"LIST", None)
+            .and_then(|reply| reply.len())
+            .is_none_or(|listed| listed != 0)
     }
 }
 

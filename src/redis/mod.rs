@@ -9,6 +9,7 @@ mod api;
 mod args;
 mod block;
 mod borrow;
+mod call;
 mod config;
 mod context;
 mod events;
@@ -22,6 +23,8 @@ mod native;
 mod rdb;
 mod register;
 mod reply;
+mod rights;
+mod state;
 mod timer;
 
 pub use args::{Args, KeyName};
@@ -29,7 +32,7 @@ pub use block::{wait_on_key, Served, Waiting};
 pub use config::{register_numbers, NumberSetting};
 pub use context::{Ctx, Flags, Role};
 pub use events::{subscribe, Event, EventHandler, EventKind, Phase};
-pub use info::{register_info, InfoSource, InfoWriter};
+pub use info::{register_info, InfoSource, InfoWriter, ServerInfo};
 pub use key::{ReadKey, WriteKey};
 pub use keyspace::{
     loading_tells_the_place, subscribe_keys, watch_other_modules, KeyEventHandler, KeyEvents,
