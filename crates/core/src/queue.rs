@@ -344,8 +344,8 @@ impl Queue {
     /// Bytes in memory: slots, indexes, schedule, and what the messages hold.
     pub fn bytes(&self) -> usize {
         size_of::<Self>()
-            + self.messages.allocated() * size_of::<Message>()
-            + self.rares.allocated() * size_of::<RareEntry>()
+            + self.messages.bytes()
+            + self.rares.bytes()
             + self.live.bytes()
             + self.letters.bytes()
             + self.wheel.bytes()

@@ -1,7 +1,9 @@
 //! A slab in pages: growing never moves or copies what is there, and empty pages go back.
 //!
-//! The first pages are small (16 slots, doubling), so that a queue of one message costs little;
-//! from slot 1024 on every page has 1024.
+//! The first pages are small (4 slots, doubling), so that a queue of one message costs little; from
+//! slot 64 on every page has 64. So the few messages that stay behind a long backlog hold 3 KB each
+//! at worst. Smaller pages would hold less, but their share of the directory (24 bytes a page) would
+//! be felt by every message; larger ones stay for the sake of one entry.
 
 /// What a slab can hold: a vacant entry carries the number of the next vacant one of its page.
 pub(crate) trait Entry {
@@ -14,37 +16,48 @@ pub(crate) trait Entry {
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
-const FIRST_BITS: u32 = 4;
-const PAGE_BITS: u32 = 10;
+const FIRST_BITS: u32 = 2;
+const PAGE_BITS: u32 = 6;
 const PAGE: usize = 1 << PAGE_BITS;
-/// Pages before slot 1024: 16, 16, 32, 64, … 512.
+/// Pages before slot 64: 4, 4, 8, 16, 32.
 const SMALL_PAGES: usize = (PAGE_BITS - FIRST_BITS + 1) as usize;
+/// Pages that keep their memory while they are empty, 16 slots together: a queue that swings between
+/// none and a few messages must not pay for pages each time.
+const KEPT_PAGES: usize = 3;
+/// No entry of a page.
+const NONE: u8 = u8::MAX;
+
+const _: () = assert!(PAGE < NONE as usize);
 
 #[derive(Debug)]
 struct Page<T> {
-    entries: Vec<T>,
-    /// How many entries the page may hold; 0 while it has no memory.
-    limit: u32,
-    vacant: u32,
-    used: u32,
-    /// Whether `open` names this page.
+    /// All the page may hold, or none while it has no memory.
+    entries: Box<[T]>,
+    /// The page below this one in the stack of those with room.
+    next_open: u32,
+    /// The first vacant entry; each names the next.
+    vacant: u8,
+    used: u8,
+    /// Whether the stack of pages with room holds this one.
     listed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     pages: Vec<Page<T>>,
-    /// Pages that may have room; those without are dropped when met.
-    open: Vec<u32>,
-    len: usize,
-    allocated: usize,
+    /// Top of the stack of pages that may have room; those without are dropped when met. New entries
+    /// go into the page on top.
+    open: u32,
+    len: u32,
+    /// Slots that have memory, used or not.
+    allocated: u32,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
         Self {
             pages: Vec::new(),
-            open: Vec::new(),
+            open: NIL,
             len: 0,
             allocated: 0,
         }
@@ -66,6 +79,7 @@ fn locate(slot: u32) -> (usize, usize) {
 }
 
 /// First slot and size of a page.
+#[inline]
 fn extent(page: usize) -> (u32, usize) {
     match page {
         0 => (0, 1 << FIRST_BITS),
@@ -74,6 +88,18 @@ fn extent(page: usize) -> (u32, usize) {
             (size as u32, size)
         }
         _ => (((page - SMALL_PAGES + 1) << PAGE_BITS) as u32, PAGE),
+    }
+}
+
+impl<T: Entry> Page<T> {
+    /// Gives the page memory, all of it vacant.
+    fn fill(&mut self, size: usize) {
+        let next = |at: usize| match at + 1 {
+            next if next < size => next as u32,
+            _ => NONE.into(),
+        };
+        self.entries = (0..size).map(|at| T::vacant(next(at))).collect();
+        self.vacant = 0;
     }
 }
 
@@ -91,12 +117,12 @@ impl<T: Entry> Slab<T> {
     }
 
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
-    /// Slots that have memory, used or not.
-    pub fn allocated(&self) -> usize {
-        self.allocated
+    /// Bytes that the slab itself holds.
+    pub fn bytes(&self) -> usize {
+        self.allocated as usize * size_of::<T>() + self.pages.capacity() * size_of::<Page<T>>()
     }
 
     /// Puts `entry` into a vacant slot and names that slot.
@@ -106,22 +132,14 @@ impl<T: Entry> Slab<T> {
     #[inline]
     pub fn insert(&mut self, entry: T) -> u32 {
         let number = self.page_with_room();
-        let first = extent(number).0;
         let page = &mut self.pages[number];
+        let at = page.vacant;
+        let place = &mut page.entries[usize::from(at)];
+        page.vacant = place.next_vacant() as u8;
+        *place = entry;
         page.used += 1;
         self.len += 1;
-        if page.vacant != NIL {
-            let slot = page.vacant;
-            let place = &mut page.entries[(slot - first) as usize];
-            page.vacant = place.next_vacant();
-            *place = entry;
-            slot
-        } else {
-            debug_assert!(page.entries.len() < page.limit as usize);
-            let slot = first + page.entries.len() as u32;
-            page.entries.push(entry);
-            slot
-        }
+        extent(number).0 + u32::from(at)
     }
 
     /// Takes the entry out of `slot`, which must be in use.
@@ -129,16 +147,17 @@ impl<T: Entry> Slab<T> {
     pub fn remove(&mut self, slot: u32) -> T {
         let (number, at) = locate(slot);
         let page = &mut self.pages[number];
-        let entry = std::mem::replace(&mut page.entries[at], T::vacant(page.vacant));
-        page.vacant = slot;
+        let vacant = T::vacant(page.vacant.into());
+        let entry = std::mem::replace(&mut page.entries[at], vacant);
+        page.vacant = at as u8;
         page.used -= 1;
         self.len -= 1;
-        let (is_empty, is_new) = (page.used == 0, !page.listed);
-        page.listed = true;
-        if is_new {
-            let covered = self.open.last().copied();
-            self.open.push(number as u32);
-            if let Some(covered) = covered {
+        let is_empty = page.used == 0;
+        if !page.listed {
+            page.listed = true;
+            page.next_open = self.open;
+            let covered = std::mem::replace(&mut self.open, number as u32);
+            if covered != NIL {
                 self.release(covered as usize);
             }
         }
@@ -150,30 +169,28 @@ impl<T: Entry> Slab<T> {
 
     #[inline]
     fn page_with_room(&mut self) -> usize {
-        if let Some(&number) = self.open.last() {
-            let page = &self.pages[number as usize];
-            if page.vacant != NIL || page.entries.len() < page.limit as usize {
-                return number as usize;
-            }
+        let number = self.open as usize;
+        match self.pages.get(number) {
+            Some(page) if page.vacant != NONE => number,
+            _ => self.open_page(),
         }
-        self.open_page()
     }
 
     #[cold]
     fn open_page(&mut self) -> usize {
-        while let Some(&number) = self.open.last() {
-            let page = &mut self.pages[number as usize];
-            let size = extent(number as usize).1;
-            if page.vacant != NIL || page.entries.len() < size {
-                if page.limit == 0 {
-                    page.entries.reserve_exact(size);
-                    page.limit = size as u32;
-                    self.allocated += size;
-                }
-                return number as usize;
+        while self.open != NIL {
+            let number = self.open as usize;
+            let page = &mut self.pages[number];
+            if page.entries.is_empty() {
+                let size = extent(number).1;
+                page.fill(size);
+                self.allocated += size as u32;
+            }
+            if page.vacant != NONE {
+                return number;
             }
             page.listed = false;
-            self.open.pop();
+            self.open = page.next_open;
         }
         let number = self.pages.len();
         let (first, size) = extent(number);
@@ -181,47 +198,59 @@ impl<T: Entry> Slab<T> {
             u64::from(first) + (size as u64) < u64::from(NIL),
             "the slab is full"
         );
-        let (entries, limit) = (Vec::with_capacity(size), size as u32);
-        self.pages.push(Page {
-            entries,
-            limit,
-            vacant: NIL,
+        if number == self.pages.capacity() {
+            self.pages.reserve_exact(number / 2 + 1);
+        }
+        let mut page = Page {
+            entries: Box::default(),
+            next_open: NIL,
+            vacant: NONE,
             used: 0,
             listed: true,
-        });
-        self.open.push(number as u32);
-        self.allocated += size;
+        };
+        page.fill(size);
+        self.pages.push(page);
+        self.open = number as u32;
+        self.allocated += size as u32;
         number
     }
 
-    /// Gives a page's memory back if it is empty, unless it is the one being filled: a queue that
-    /// swings between none and a few messages must not pay for a page each time.
+    /// Gives a page's memory back if it is empty, unless it is the one being filled or one of the
+    /// first few.
     fn release(&mut self, number: usize) {
-        let being_filled = self.open.last() == Some(&(number as u32));
-        if self.len == 0 && self.pages.len() > 1 {
+        let being_filled = self.open == number as u32;
+        if self.len == 0 && self.pages.len() > KEPT_PAGES {
             *self = Self::default();
-        } else if self.pages[number].used == 0 && !being_filled {
+        } else if self.pages[number].used == 0 && !being_filled && number >= KEPT_PAGES {
             let page = &mut self.pages[number];
-            page.entries = Vec::new();
-            page.vacant = NIL;
-            self.allocated -= page.limit as usize;
-            page.limit = 0;
+            self.allocated -= page.entries.len() as u32;
+            page.entries = Box::default();
+            page.vacant = NONE;
         }
     }
 
     /// The slots in use, if what the pages say of themselves is true.
     pub fn check(&self) -> Result<Vec<u32>, String> {
+        let mut open = Vec::new();
+        let mut at = self.open;
+        while let Some(page) = self.pages.get(at as usize) {
+            if open.len() == self.pages.len() {
+                return Err("the pages with room run in a circle".into());
+            }
+            open.push(at);
+            at = page.next_open;
+        }
         let mut held = Vec::new();
         for (number, page) in self.pages.iter().enumerate() {
             let (first, size) = extent(number);
             let mut used = vec![true; page.entries.len()];
-            let mut vacant = page.vacant;
-            while vacant != NIL {
-                match used.get_mut(vacant.wrapping_sub(first) as usize) {
+            let mut vacant = u32::from(page.vacant);
+            while vacant != u32::from(NONE) {
+                match used.get_mut(vacant as usize) {
                     Some(entry) if *entry => *entry = false,
                     _ => return Err(format!("page {number} links {vacant} as vacant")),
                 }
-                vacant = self.get(vacant).next_vacant();
+                vacant = page.entries[vacant as usize].next_vacant();
             }
             let before = held.len();
             held.extend(
@@ -230,33 +259,26 @@ impl<T: Entry> Slab<T> {
                     .filter(|(_, used)| **used)
                     .map(|(slot, _)| slot),
             );
-            let limit = page.limit as usize;
-            let listed = self
-                .open
-                .iter()
-                .filter(|open| **open as usize == number)
-                .count();
-            let has_room = held.len() - before < size;
-            if held.len() - before != page.used as usize {
+            let in_use = held.len() - before;
+            if in_use != usize::from(page.used) {
                 return Err(format!("page {number} does not have {} in use", page.used));
             }
-            if used.len() > limit || (limit != 0 && limit != size) {
-                return Err(format!(
-                    "page {number} has {} entries of {limit}",
-                    used.len()
-                ));
+            if !used.is_empty() && used.len() != size {
+                return Err(format!("page {number} has {} entries", used.len()));
             }
-            if listed != usize::from(page.listed) || (has_room && listed == 0) {
+            let listed = open.iter().filter(|open| **open as usize == number).count();
+            if listed != usize::from(page.listed) || (in_use < size && listed == 0) {
                 return Err(format!(
                     "page {number} is named {listed} times as having room"
                 ));
             }
-            if page.used == 0 && limit != 0 && self.open.last() != Some(&(number as u32)) {
+            let being_filled = self.open == number as u32;
+            if in_use == 0 && !used.is_empty() && !being_filled && number >= KEPT_PAGES {
                 return Err(format!("page {number} is empty and keeps its memory"));
             }
         }
-        let allocated: usize = self.pages.iter().map(|page| page.limit as usize).sum();
-        if (held.len(), allocated) != (self.len, self.allocated) {
+        let allocated: usize = self.pages.iter().map(|page| page.entries.len()).sum();
+        if (held.len(), allocated) != (self.len as usize, self.allocated as usize) {
             return Err(format!(
                 "a slab does not hold {} in {}",
                 self.len, self.allocated
@@ -319,7 +341,7 @@ mod tests {
         for slot in slots.iter().filter(|slot| *slot % 2 == 1).chain(&again) {
             slab.remove(*slot);
         }
-        assert_eq!((slab.len(), slab.allocated(), slab.pages.len()), (0, 0, 0));
+        assert_eq!((slab.len(), slab.bytes()), (0, 0));
     }
 
     #[test]
@@ -332,7 +354,7 @@ mod tests {
             slab.remove(*slot);
         }
         assert_eq!(slab.check().as_deref(), Ok(&slots[49 * PAGE..]));
-        assert!(slab.allocated() <= 3 * PAGE, "{}", slab.allocated());
+        assert!(slab.allocated as usize <= 3 * PAGE, "{}", slab.allocated);
     }
 
     #[test]
@@ -345,6 +367,35 @@ mod tests {
                 slab.remove(held.pop_front().expect("just pushed"));
             }
         }
-        assert!(slab.allocated() <= 3000 + 4 * PAGE, "{}", slab.allocated());
+        assert!(
+            slab.allocated as usize <= 3000 + 4 * PAGE,
+            "{}",
+            slab.allocated
+        );
+    }
+
+    #[test]
+    fn one_entry_of_a_thousand_that_stays_holds_a_small_page_only() {
+        let mut slab = Slab::default();
+        let slots: Vec<u32> = (0..100_000).map(|n| slab.insert(Cell::Held(n))).collect();
+        for slot in slots.iter().filter(|slot| *slot % 1000 != 0) {
+            slab.remove(*slot);
+        }
+        assert_eq!(slab.check().map(|held| held.len()), Ok(100));
+        assert!(slab.allocated <= 102 * PAGE as u32, "{}", slab.allocated);
+    }
+
+    #[test]
+    fn a_slab_that_swings_between_none_and_a_few_keeps_its_memory() {
+        let mut slab = Slab::default();
+        for round in 0..100 {
+            let slots: Vec<u32> = (0..12).map(|n| slab.insert(Cell::Held(n))).collect();
+            assert_eq!(slab.allocated, 16, "round {round}");
+            for slot in slots {
+                slab.remove(slot);
+            }
+            assert_eq!(slab.check(), Ok(Vec::new()));
+            assert_eq!(slab.allocated, 16, "round {round}");
+        }
     }
 }
