@@ -199,7 +199,7 @@ fn help_shows_each_command_as_it_is_written() {
         let lines: Vec<_> = reply.items().iter().map(ReplyExt::text).collect();
         for syntax in [
             "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-             [PRIORITY p] [REQUEUE] [UPDATE]",
+             [PRIORITY p] [HEADERS bytes] [REQUEUE] [UPDATE]",
             "MQ.DONE queue id token [SUCCESS | RETRY | ERROR [REASON text] | RELEASE] \
              [BACKOFF ms | BACKOFF EXP]",
             "MQ.EXTEND queue id token ms",

@@ -1,6 +1,8 @@
 //! The arguments of every command: a command line as text, its words split at single blanks.
 
-use redis_mq_core::{Backoff, Enqueue, Start, Timestamp, Verdict, MAX_ID_BYTES, MAX_SPAN_MS};
+use redis_mq_core::{
+    Backoff, Enqueue, Start, Timestamp, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES, MAX_SPAN_MS,
+};
 
 use crate::commands::{apply, cancel, dequeue, done, enqueue, extend, status};
 use crate::error::Error;
@@ -89,6 +91,7 @@ fn check_enqueue(request: &Enqueue<'_>) {
         Start::At(at) => assert!(at <= Timestamp::MAX),
     }
     assert!(request.priority.level() <= 9);
+    assert!(request.headers.len() <= MAX_HEADER_BYTES);
 }
 
 fn check_dequeue(request: &dequeue::Dequeue) {
@@ -139,6 +142,9 @@ fn plain_enqueue(request: &Enqueue<'_>) -> Words {
     }
     number(&mut words, "attempts", request.attempts.into());
     number(&mut words, "priority", request.priority.level().into());
+    if !request.headers.is_empty() {
+        option(&mut words, "headers", request.headers);
+    }
     if request.requeue {
         words.push(b"requeue".to_vec());
     }

@@ -145,13 +145,25 @@ enum Got {
 
 #[inline]
 fn reply(ctx: &Ctx, delivery: &Delivery<'_>) {
-    ctx.reply_array(6);
+    let has_more = !delivery.headers.is_empty();
+    ctx.reply_array(6 + usize::from(has_more));
     ctx.reply_bulk(delivery.id.bytes());
     ctx.reply_bulk(delivery.payload);
     ctx.reply_integer(delivery.attempt.into());
     ctx.reply_integer(delivery.token.value());
     ctx.reply_integer(delivery.lock.millis());
     ctx.reply_integer(delivery.enqueued_at.millis());
+    if has_more {
+        reply_more(ctx, delivery);
+    }
+}
+
+/// What only some deliveries have to tell. An element costs every dequeue, so plain ones have none.
+#[cold]
+fn reply_more(ctx: &Ctx, delivery: &Delivery<'_>) {
+    ctx.reply_map(1);
+    ctx.reply_bulk(b"headers");
+    ctx.reply_bulk(delivery.headers);
 }
 
 /// A consumer that waits. Nothing is locked for it before the moment it is served.

@@ -1,6 +1,8 @@
 //! MQ.ENQUEUE
 
-use redis_mq_core::{Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp};
+use redis_mq_core::{
+    Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp, MAX_HEADER_BYTES,
+};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
@@ -18,7 +20,7 @@ const LOWEST_PRIORITY: u64 = Priority::LEVELS as u64 - 1;
 pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
     let mut args = Cursor::new(args, 2);
     let mut request = Enqueue::new(args.value()?);
-    let (mut start, mut attempts, mut priority) = (None, None, None);
+    let (mut start, mut attempts, mut priority, mut headers) = (None, None, None, None);
     while let Some(option) = args.word() {
         if is(option, "ID") {
             once(&mut request.id, args.id()?)?;
@@ -39,6 +41,8 @@ pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
             once(&mut attempts, args.count("ATTEMPTS", 0)?)?;
         } else if is(option, "PRIORITY") {
             once(&mut priority, args.integer("PRIORITY", 0, LOWEST_PRIORITY)?)?;
+        } else if is(option, "HEADERS") {
+            once(&mut headers, args.bytes("HEADERS", 1, MAX_HEADER_BYTES)?)?;
         } else if is(option, "REQUEUE") {
             flag(&mut request.requeue)?;
         } else if is(option, "UPDATE") {
@@ -49,6 +53,7 @@ pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
     }
     request.start = start.unwrap_or_default();
     request.attempts = attempts.unwrap_or_default();
+    request.headers = headers.unwrap_or_default();
     if let Some(level) = priority {
         request.priority = Priority::new(level as u8).ok_or(Error::Syntax)?; // 0 to 9
     }
@@ -72,7 +77,7 @@ impl Command for MqEnqueue {
     const RECORD: &'static Record = &Record {
         name: "mq.enqueue",
         syntax: "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-                 [PRIORITY p] [REQUEUE] [UPDATE]",
+                 [PRIORITY p] [HEADERS bytes] [REQUEUE] [UPDATE]",
         summary: "Adds a message to a queue, or says why its id is taken.",
         complexity: "O(1)",
         since: "0.1.0",
@@ -100,6 +105,9 @@ impl Command for MqEnqueue {
                 .optional(),
             Argument::new("p", Kind::Integer)
                 .after("PRIORITY")
+                .optional(),
+            Argument::new("bytes", Kind::Text)
+                .after("HEADERS")
                 .optional(),
             Argument::word("requeue", "REQUEUE").optional(),
             Argument::word("update", "UPDATE").optional(),
@@ -158,11 +166,12 @@ mod tests {
     #[test]
     fn options_come_in_any_order_and_case() {
         let line = "MQ.ENQUEUE q p update PRIORITY 0 Requeue ATTEMPTS 4294967295 lock 1 \
-                    at 281474976710655 id ID";
+                    at 281474976710655 id ID headers h";
         let mut expected = Enqueue::new(b"p").id(b"ID");
         expected.start = Start::At(Timestamp::from_millis(MAX_INSTANT_MS));
         expected.lock = Some(Span::from_millis(1));
         expected.attempts = u32::MAX;
+        expected.headers = b"h";
         expected.priority = Priority::new(0).unwrap();
         (expected.requeue, expected.update) = (true, true);
         assert_eq!(parse(&words(line)[..]), Ok(expected));
@@ -190,6 +199,8 @@ mod tests {
             "PRIORITY 1 PRIORITY 1",
             "REQUEUE REQUEUE",
             "UPDATE UPDATE",
+            "HEADERS a HEADERS b",
+            "HEADERS",
             "NOW",
             "LOCK",
         ] {

@@ -28,7 +28,7 @@ fn reply(ctx: &Ctx, message: &View<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(11);
+    ctx.reply_map(12);
     bulk("id", message.id.bytes());
     bulk("status", message.status.name().as_bytes());
     bulk("payload", message.payload);
@@ -40,6 +40,8 @@ fn reply(ctx: &Ctx, message: &View<'_>) {
     number("lock-ms", message.lock.millis());
     optional("requeue", message.requeue);
     optional("reason", message.reason);
+    let headers = (!message.headers.is_empty()).then_some(message.headers);
+    optional("headers", headers);
 }
 
 impl Command for MqGet {

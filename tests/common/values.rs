@@ -26,6 +26,8 @@ pub struct Delivery {
     pub lock_ms: i64,
     /// When it was accepted, in Unix milliseconds.
     pub enqueued_at: i64,
+    /// What else there is to tell of it, by name; empty for a plain message.
+    pub more: BTreeMap<String, Vec<u8>>,
 }
 
 impl Delivery {
@@ -41,6 +43,7 @@ impl Delivery {
             token: fields[3].int(),
             lock_ms: fields[4].int(),
             enqueued_at: fields[5].int(),
+            more: fields.get(6).map(more).unwrap_or_default(),
         }
     }
 
@@ -53,6 +56,16 @@ impl Delivery {
     pub fn payload(&self) -> String {
         String::from_utf8_lossy(&self.payload).into_owned()
     }
+}
+
+#[track_caller]
+fn more(value: &Value) -> BTreeMap<String, Vec<u8>> {
+    let fields = value.fields();
+    assert!(!fields.is_empty(), "a seventh element that tells nothing");
+    fields
+        .into_iter()
+        .map(|(name, value)| (name, value.bytes().to_vec()))
+        .collect()
 }
 
 /// The ids of some deliveries as text, in their order.
