@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::time::Duration;
 
-use common::{contract_on, Client, Delivery};
+use common::{contract_on, Client, Delivery, Protocol};
 use redis_mq_testkit::{wait_until, ReplyExt, Server, Value, PATIENCE};
 
 /// Too few replicas: there are none.
@@ -124,6 +124,39 @@ fn while_the_server_cannot_save_nobody_is_served_and_nothing_dies() {
         assert_eq!(client.done("held", &held, ""), "done");
         fs::remove_dir(&path).unwrap();
     });
+}
+
+#[test]
+fn while_the_cluster_is_down_nothing_dies() {
+    let server = Server::builder().config("cluster-enabled", "yes").start();
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let mut client = Client::connect(&server, protocol);
+        let is = |client: &mut Client, state: &str| {
+            let info = client.ok("CLUSTER INFO").text();
+            info.contains(&format!("cluster_state:{state}"))
+        };
+        if protocol == Protocol::Resp2 {
+            let all: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+            client.ok(&format!("CLUSTER ADDSLOTS {}", all.join(" ")));
+        }
+        wait_until(PATIENCE, || is(&mut client, "ok"));
+        let other = client.ok("CLUSTER KEYSLOT other").int();
+        client.enqueue("q", "p", "ID a ATTEMPTS 1");
+        let held = client.dequeue("q", "LOCK 2000").unwrap();
+        let deadline = client.message("q", "a").int("due-at");
+        client.ok(&format!("CLUSTER DELSLOTS {other}"));
+        wait_until(PATIENCE, || is(&mut client, "fail"));
+        if client.now() >= deadline {
+            continue; // the machine stood still
+        }
+        client.wait_for_time(deadline + 300);
+        let refused = client.extend("q", &held, 1000).unwrap_err();
+        assert!(refused.starts_with("CLUSTERDOWN "), "{refused}");
+        assert_eq!(server.info("mq", "mq_messages_dead").as_deref(), Some("0"));
+        client.ok(&format!("CLUSTER ADDSLOTS {other}"));
+        wait_until(PATIENCE, || is(&mut client, "ok"));
+        assert_eq!(client.done("q", &held, ""), "done");
+    }
 }
 
 #[test]
