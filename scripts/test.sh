@@ -35,6 +35,9 @@ case $what in
 all)
     say "All tests: $("${MQ_SERVER_BIN:-redis-server}" --version)"
     run --workspace --lib --bins --tests --examples
+    # With one of the two libraries at a time, as programs have them.
+    run -p redis-mq-client --features tls-rustls --test tls
+    run -p redis-mq-client --features tls-native-tls --test tls
     # Doc tests are a matter of rustdoc, which nextest does not run.
     cargo test --locked --workspace --doc
     ;;

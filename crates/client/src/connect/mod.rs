@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use redis::{aio::ConnectionLike, AsyncConnectionConfig, Client, RedisResult};
 
 mod cluster;
+mod crypto;
 #[cfg(feature = "connection-manager")]
 mod producer;
 #[cfg(feature = "sentinel")]
@@ -69,6 +70,7 @@ impl Connect for Client {
 
 /// Opens a connection to that client's server, without Nagle's delay.
 async fn open(client: &Client, options: &ConnectOptions) -> RedisResult<Connection> {
+    crypto::ensure_provider();
     let info = client.get_connection_info().clone();
     let settings = info.tcp_settings().clone().set_nodelay(true);
     let client = Client::open(info.set_tcp_settings(settings))?;

@@ -40,6 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// It has to be called inside a tokio runtime, which is then that of the connection.
 #[cfg_attr(docsrs, doc(cfg(feature = "connection-manager")))]
 pub fn reconnecting(client: &Client) -> RedisResult<ConnectionManager> {
+    super::crypto::ensure_provider();
     let config = ConnectionManagerConfig::new()
         .set_response_timeout(Some(RESPONSE_TIMEOUT))
         .set_connection_timeout(Some(CONNECT_TIMEOUT))

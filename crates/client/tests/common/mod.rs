@@ -48,7 +48,11 @@ pub async fn queue<T: ?Sized>(url: impl AsRef<str>, name: &str) -> Queue<T> {
 
 /// A worker that notices everything soon: short waits, short locks, quick reconnects.
 pub fn quick(url: impl AsRef<str>, name: &str) -> WorkerBuilder {
-    Worker::builder(client(url), name)
+    quick_from(client(url), name)
+}
+
+pub fn quick_from(client: redis::Client, name: &str) -> WorkerBuilder {
+    Worker::builder(client, name)
         .lock(S(1))
         .end_of_queue(EndOfQueue::Block(MS(300)))
         .response_timeout(MS(700))
