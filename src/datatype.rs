@@ -24,8 +24,8 @@ pub struct StoredQueue {
     pub log: Log,
     /// Where ids, seeds and jitter come from.
     pub random: SmallRng,
-    /// The Unix milliseconds at which the module looks at the queue by itself; `u64::MAX` for never.
-    pub watched_from: u64,
+    /// When the module looks at the queue by itself.
+    pub look: wake::Handle,
     /// The counts that `INFO mq` sums up.
     pub published: Arc<Published>,
 }
@@ -45,7 +45,7 @@ impl StoredQueue {
             queue,
             log: Log::default(),
             random,
-            watched_from: u64::MAX,
+            look: wake::Handle::default(),
             published,
         }
     }
@@ -78,13 +78,14 @@ impl NativeType for StoredQueue {
                 .feed(&chunk)
                 .map_err(|damaged| refuse(reader, damaged.0))?;
         }
-        if let Some((db, name)) = reader.place() {
-            wake::loaded(db, name);
-        }
         let queue = loader
             .finish()
             .map_err(|damaged| refuse(reader, damaged.0))?;
-        Ok(Self::around(queue, random))
+        let mut stored = Self::around(queue, random);
+        if let Some((db, name)) = reader.place() {
+            wake::placed(db, name, &mut stored);
+        }
+        Ok(stored)
     }
 
     fn save(&self, writer: &mut RdbWriter<'_>) {
@@ -102,21 +103,29 @@ impl NativeType for StoredQueue {
     }
 
     fn memory_usage(&self, _samples: usize) -> usize {
-        size_of::<Self>() + size_of::<Published>() + self.log.bytes_held() + self.queue.bytes()
+        size_of::<Self>()
+            + size_of::<Published>()
+            + self.look.bytes()
+            + self.log.bytes_held()
+            + self.queue.bytes()
     }
 
     fn free_effort(&self) -> usize {
         self.queue.len() * ALLOCATIONS_PER_MESSAGE
     }
 
-    fn copy(&self) -> Option<Self> {
+    fn copy(&self, place: Option<(i32, &[u8])>) -> Option<Self> {
         let mut random = SmallRng::from_os_rng();
         let mut loader = Loader::new(random.next_u64());
         let mut whole = true;
         self.queue
             .snapshot(|chunk| whole = whole && loader.feed(chunk).is_ok());
         let queue = loader.finish().ok().filter(|_| whole)?;
-        Some(Self::around(queue, random))
+        let mut stored = Self::around(queue, random);
+        if let Some((db, name)) = place {
+            wake::placed(db, name, &mut stored);
+        }
+        Some(stored)
     }
 }
 

@@ -16,6 +16,7 @@ pub mod datatype;
 pub mod error;
 pub mod eviction;
 pub mod info;
+mod looks;
 pub mod parse;
 pub mod redis;
 pub mod turn;

@@ -169,11 +169,16 @@ fn reply_more(ctx: &Ctx, delivery: &Delivery<'_>) {
 /// A consumer that waits. Nothing is locked for it before the moment it is served.
 struct Consumer {
     request: Dequeue,
+    _wait: wake::Wait,
 }
 
 fn wait(ctx: &Ctx, name: KeyName<'_>, timeout_ms: u64, request: Dequeue) -> Result<(), Error> {
     BLOCKED_CONSUMERS.add(1);
-    wait_on_key(ctx, name, timeout_ms, Consumer { request })?;
+    let consumer = Consumer {
+        request,
+        _wait: wake::Wait::at(ctx, name),
+    };
+    wait_on_key(ctx, name, timeout_ms, consumer)?;
     wake::wait_begins(ctx, name);
     Ok(())
 }

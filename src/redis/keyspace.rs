@@ -89,25 +89,14 @@ impl Ctx {
     }
 }
 
-/// Whether loading a value tells where it belongs, so that nobody needs to listen to every loaded key.
-pub fn loading_tells_the_place() -> bool {
-    // SAFETY: reading a function pointer that is written only at initialisation.
-    unsafe { raw::RedisModule_GetDbIdFromIO }.is_some()
-}
-
 /// Subscribes `H` to the classes of events; on some servers to fewer of them, so that they must only
-/// make things prompt.
-///
-/// Valkey from 8.1 on calls the handler on the running client, and before 9.1.2 leaves that client on
-/// the event's database: after `COPY … DB n` or `MOVE` its next commands, and those of a primary on its
-/// replica, would go to the wrong one. There only [`KeyEvents::LOADED`] and [`KeyEvents::MODULE`] are
-/// subscribed, which no command but `DEBUG RELOAD` causes in another database than its client's.
+/// make things prompt: see [`tells_of_renames`].
 pub fn subscribe_keys<H: KeyEventHandler>(ctx: &Ctx, events: KeyEvents) -> Result<(), LoadError> {
     let harmless = KeyEvents::LOADED.and(KeyEvents::MODULE);
-    let events = if moves_clients() {
-        events.0 & harmless.0
-    } else {
+    let events = if tells_of_renames() {
         events.0
+    } else {
+        events.0 & harmless.0
     };
     // SAFETY: the context of `OnLoad`; classes that every supported server has.
     let subscribed = unsafe {
@@ -126,15 +115,20 @@ pub fn subscribe_keys<H: KeyEventHandler>(ctx: &Ctx, events: KeyEvents) -> Resul
     }
 }
 
-/// Whether this server leaves a client on the database of the last event.
-fn moves_clients() -> bool {
+/// Whether [`KeyEvents::GENERIC`] is to be had, and with it `rename_to`, `copy_to`, `move_to` and `restore`.
+///
+/// Valkey from 8.1 on calls the handler on the running client, and before 9.1.2 leaves that client on
+/// the event's database: after `COPY … DB n` or `MOVE` its next commands, and those of a primary on its
+/// replica, would go to the wrong one. There only [`KeyEvents::LOADED`] and [`KeyEvents::MODULE`] are
+/// subscribed, which no command but `DEBUG RELOAD` causes in another database than its client's.
+pub fn tells_of_renames() -> bool {
     /// Valkey 9.1.2 as the server writes it; the first version without the fault.
     const REPAIRED: c_int = 0x09_01_02;
 
     // SAFETY: reading a function pointer that is written only at initialisation; it takes nothing.
     let version = unsafe { raw::RedisModule_GetServerVersion.map(|version| version()) };
     // Only Valkey from 8.1 on has this function.
-    load::must_obey_client().is_some() && version.is_none_or(|version| version < REPAIRED)
+    load::must_obey_client().is_none() || version.is_some_and(|version| version >= REPAIRED)
 }
 
 unsafe extern "C" fn on_key_event<H: KeyEventHandler>(

@@ -20,10 +20,12 @@ mod keyspace;
 mod load;
 pub mod log;
 mod native;
+mod ownership;
 mod rdb;
 mod register;
 mod reply;
 mod rights;
+mod scan;
 mod state;
 mod timer;
 
@@ -35,10 +37,11 @@ pub use events::{subscribe, Event, EventHandler, EventKind, Phase};
 pub use info::{register_info, InfoSource, InfoWriter, ServerInfo};
 pub use key::{ReadKey, WriteKey};
 pub use keyspace::{
-    loading_tells_the_place, subscribe_keys, watch_other_modules, KeyEventHandler, KeyEvents,
+    subscribe_keys, tells_of_renames, watch_other_modules, KeyEventHandler, KeyEvents,
 };
 pub use load::{load, LoadError, Options};
 pub use native::{NativeType, TypeHandle};
 pub use rdb::{AofWriter, DigestWriter, IoError, LoadedBytes, RdbReader, RdbWriter};
 pub use register::{Command, Registered};
+pub use scan::KeyScan;
 pub use timer::{Tick, TimerId};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use redis_module::raw;
 
 use super::api::call;
-use super::args::KeyName;
+use super::args::{bytes, KeyName};
 use super::context::Ctx;
 use super::guard::guard;
 use super::load::LoadError;
@@ -39,8 +39,8 @@ pub trait NativeType: Send + Sized + 'static {
     fn memory_usage(&self, samples: usize) -> usize;
     /// About how many allocations freeing takes; the server frees over 64 in the background.
     fn free_effort(&self) -> usize;
-    /// The same value again, for `COPY`.
-    fn copy(&self) -> Option<Self>;
+    /// The same value again, for `COPY` to this database and key, where the server tells (7.0 and later).
+    fn copy(&self, place: Option<(i32, &[u8])>) -> Option<Self>;
 }
 
 /// The registered type, known once the module has loaded.
@@ -235,13 +235,27 @@ unsafe extern "C" fn copy<T: NativeType>(
     value: *const c_void,
 ) -> *mut c_void {
     // SAFETY: a value of this type.
-    guard(|| boxed(unsafe { borrow::<T>(value) }.copy())).unwrap_or(ptr::null_mut())
+    guard(|| boxed(unsafe { borrow::<T>(value) }.copy(None))).unwrap_or(ptr::null_mut())
 }
 
 unsafe extern "C" fn copy2<T: NativeType>(
-    _keys: *mut raw::RedisModuleKeyOptCtx,
+    keys: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
 ) -> *mut c_void {
-    // SAFETY: a value of this type.
-    guard(|| boxed(unsafe { borrow::<T>(value) }.copy())).unwrap_or(ptr::null_mut())
+    // SAFETY: a value of this type, and the keys of this callback.
+    guard(|| unsafe { boxed(borrow::<T>(value).copy(destination(keys))) })
+        .unwrap_or(ptr::null_mut())
+}
+
+/// # Safety
+///
+/// `keys` must be what the running copy callback got.
+unsafe fn destination<'a>(keys: *mut raw::RedisModuleKeyOptCtx) -> Option<(i32, &'a [u8])> {
+    // SAFETY: function pointers that are written only at initialisation, the caller's contract, and a
+    // string that lives as long as the callback runs.
+    unsafe {
+        let db = raw::RedisModule_GetToDbIdFromOptCtx?(keys);
+        let name = raw::RedisModule_GetToKeyNameFromOptCtx?(keys);
+        (db >= 0 && !name.is_null()).then(|| (db, bytes(name)))
+    }
 }

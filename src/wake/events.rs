@@ -1,0 +1,79 @@
+//! What happens to the server and to keys behind the commands' backs.
+
+use std::ffi::CStr;
+
+use super::{met, state};
+use crate::authority::{self, Right};
+use crate::datatype::QUEUE_TYPE;
+use crate::redis::{
+    subscribe, subscribe_keys, Ctx, Event, EventHandler, EventKind, KeyEventHandler, KeyEvents,
+    KeyName, LoadError, ReadKey,
+};
+
+struct Behind;
+
+impl EventHandler for Behind {
+    fn on_event(ctx: &Ctx, event: Event) {
+        match event {
+            Event::RoleChanged(new) => {
+                authority::changed(ctx, Some(new));
+                begin_anew(ctx);
+            }
+            Event::Loading(_) | Event::AsyncLoading(_) => {
+                authority::changed(ctx, None);
+                begin_anew(ctx);
+            }
+            Event::SwapDb(first, second) => {
+                let mut state = state();
+                state.databases.swap(first, second);
+                state.rounds.keys_have_moved();
+            }
+            Event::Cron if authority::of_time(ctx) == Right::Decide => {
+                state().check_timer(ctx, ctx.clock_us() / 1000);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The server has begun to decide, or has stopped.
+fn begin_anew(ctx: &Ctx) {
+    let mut state = state();
+    if authority::decides() {
+        state.rounds.begin_anew();
+        state.set_timer(ctx, ctx.clock_us() / 1000, 0);
+    } else {
+        state.forget_all(ctx, 0);
+    }
+}
+
+impl KeyEventHandler for Behind {
+    fn on_key_event(ctx: &Ctx, event: &CStr, key: KeyName<'_>) {
+        let appears = [c"restore", c"copy_to", c"rename_to", c"move_to"];
+        if !authority::decides() || !appears.contains(&event) {
+            return;
+        }
+        // The server's own string may lie on its stack, where it cannot be kept.
+        ctx.with_key_name(key.bytes(), |name| {
+            if matches!(ReadKey::peek(ctx, &QUEUE_TYPE, name), Ok(Some(_))) {
+                met(ctx, name);
+            }
+        });
+    }
+}
+
+/// Subscribes to what the looks depend on.
+pub fn register(ctx: &Ctx) -> Result<(), LoadError> {
+    authority::changed(ctx, None);
+    subscribe::<Behind>(
+        ctx,
+        &[
+            EventKind::RoleChanged,
+            EventKind::Loading,
+            EventKind::AsyncLoading,
+            EventKind::SwapDb,
+            EventKind::Cron,
+        ],
+    );
+    subscribe_keys::<Behind>(ctx, KeyEvents::GENERIC)
+}

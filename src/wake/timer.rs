@@ -1,0 +1,153 @@
+//! The one timer: when it fires, and what it does then.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redis_mq_core::Now;
+
+use super::round::{self, SLICE_PAUSE_MS};
+use super::{state, State, PAUSED_RETRY_MS};
+use crate::authority::{self, Right};
+use crate::datatype::{StoredQueue, QUEUE_TYPE};
+use crate::looks::{Class, Look};
+use crate::redis::{Ctx, KeyName, Tick, WriteKey};
+use crate::turn::{self, Missing, ReplicateAs};
+
+/// How long one tick looks at queues before other clients get their turn.
+const LOOKS: Duration = Duration::from_millis(1);
+/// From one tick to the next while there is more to do: half the processor for the clients. The server
+/// runs a timer that is due again at once before it serves anyone.
+const PAUSE_MS: u64 = 1;
+/// No timer is set for longer. The event loop of Redis 6.2 and 7.0 spins on a module's timer of over
+/// 2,147,483 ms, and the clock may be stepped meanwhile.
+pub(super) const LONGEST_MS: u64 = 60_000;
+/// A timer that is so late was missed by the server.
+const LATE_MS: u64 = 50;
+/// Looks that a server that no longer decides forgets in one tick.
+const FORGOTTEN: usize = 1_000;
+
+impl State {
+    /// Lets the timer fire when there is something to do, at `earliest` at the earliest.
+    pub(super) fn set_timer(&mut self, ctx: &Ctx, now_ms: u64, earliest: u64) {
+        let next = [self.plan.first(), self.rounds.next(now_ms)];
+        if let Some(next) = next.into_iter().flatten().min() {
+            self.fire_at(ctx, now_ms, next.max(earliest));
+        }
+    }
+
+    /// Lets the timer fire at this instant, unless it fires before.
+    fn fire_at(&mut self, ctx: &Ctx, now_ms: u64, at: u64) {
+        let at = at.clamp(now_ms, now_ms + LONGEST_MS);
+        if let Some((timer, set)) = self.timer.take() {
+            if set <= at {
+                self.timer = Some((timer, set));
+                return;
+            }
+            ctx.stop_timer(timer);
+        }
+        self.timer = Some((ctx.start_timer::<Timer>(at - now_ms), at));
+    }
+
+    /// Server and module may disagree on the time: the clock was stepped, or the machine was asleep. Also,
+    /// not every note can set the timer.
+    pub(super) fn check_timer(&mut self, ctx: &Ctx, now_ms: u64) {
+        let by = self.clock.set_back_by(Instant::now(), now_ms);
+        if by != 0 {
+            // What was to come in a minute comes in a minute. A queue whose time has not moved with the
+            // clock is looked at too early, and noted again.
+            self.plan.set_back(by);
+        }
+        let missed = self.timer.take_if(|(_, set)| *set + LATE_MS <= now_ms);
+        if let Some((timer, _)) = missed {
+            ctx.stop_timer(timer);
+        }
+        self.set_timer(ctx, now_ms, 0);
+    }
+
+    /// The server no longer decides: what was noted goes, in portions.
+    pub(super) fn forget_all(&mut self, ctx: &Ctx, pause_ms: u64) {
+        self.rounds.stop();
+        self.last_asked = None;
+        if !self.plan.is_empty() {
+            let now_ms = ctx.clock_us() / 1000;
+            self.fire_at(ctx, now_ms, now_ms + pause_ms);
+        }
+    }
+}
+
+/// The timer's ticks.
+struct Timer;
+
+impl Tick for Timer {
+    fn tick(ctx: &Ctx) {
+        state().timer = None;
+        let pause_ms = match authority::of_time(ctx) {
+            Right::Decide if look_at_what_is_due(ctx) => PAUSE_MS,
+            Right::Decide => SLICE_PAUSE_MS,
+            Right::Later => PAUSED_RETRY_MS,
+            Right::Refuse(_) | Right::Obey => {
+                let mut state = state();
+                state.plan.clear(FORGOTTEN);
+                state.forget_all(ctx, PAUSE_MS);
+                return;
+            }
+        };
+        round::slice(ctx);
+        let now_ms = ctx.clock_us() / 1000;
+        state().set_timer(ctx, now_ms, now_ms + pause_ms);
+    }
+}
+
+/// Looks at queues for the time that a tick has; true if something is left.
+fn look_at_what_is_due(ctx: &Ctx) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < LOOKS {
+        let now_ms = ctx.clock_us() / 1000;
+        let (look, db) = {
+            let mut state = state();
+            let Some(look) = state.plan.take_due(now_ms) else {
+                return false;
+            };
+            let db = state.databases.number(look.place().db);
+            (look, db)
+        };
+        if ctx.select_db(db) {
+            ctx.with_key_name(&look.place().name, |name| look_after(ctx, name, &look));
+        }
+    }
+    true
+}
+
+/// Lets time act on one queue. Whatever queue is found at the place, it is looked after; the one that was
+/// meant may be elsewhere. In a slot that is still moving in time is the old owner's.
+fn look_after(ctx: &Ctx, name: KeyName<'_>, look: &Arc<Look>) {
+    let found = match WriteKey::open(ctx, &QUEUE_TYPE, name) {
+        Ok(key) => key.value().map(|stored| is_own(stored, look)),
+        Err(_) => None, // a key of another type
+    };
+    let found = found.filter(|_| ctx.serves(name));
+    let now_us = ctx.clock_us();
+    if found != Some(true) {
+        state().missed(look, now_us / 1000);
+    }
+    if found.is_none() {
+        return;
+    }
+    let acted = turn::take(
+        ctx,
+        name,
+        Missing::Leave,
+        Now::from_micros(now_us),
+        ReplicateAs::Effects,
+        |queue, turn| queue.let_time_act(turn),
+    );
+    if acted.is_err() && !look.is_gone() {
+        // Not now, whatever the reason.
+        let again = now_us / 1000 + super::SWEEP_DELAY_MS;
+        state().plan.note(look, Class::Plain, again, u64::MAX);
+    }
+}
+
+fn is_own(stored: &StoredQueue, look: &Arc<Look>) -> bool {
+    stored.look.look().is_some_and(|own| Arc::ptr_eq(own, look))
+}
