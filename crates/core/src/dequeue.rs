@@ -28,13 +28,22 @@ pub struct Delivery<'a> {
     pub headers: &'a [u8],
 }
 
+/// How many shares of work for what time does a dequeue takes that finds nothing ready.
+const SHARES: usize = 8;
+
 impl Queue {
     /// How many messages a dequeue of `count` hands over, once time has acted.
     #[inline]
     pub fn deliverable(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
         self.let_time_act(turn);
         // A turn's share of what is due may have been spent on what makes nobody ready.
-        while !self.paused && self.ready_len() == 0 && self.has_due(turn.now.instant()) {
+        let mut shares = SHARES;
+        while shares > 0
+            && !self.paused
+            && self.ready_len() == 0
+            && self.has_due(turn.now.instant())
+        {
+            shares -= 1;
             turn.renew_budget();
             self.let_time_act(turn);
         }

@@ -24,7 +24,7 @@ impl Queue {
     /// Whether time has something left to do.
     #[inline]
     pub(crate) fn has_due(&self, now: Timestamp) -> bool {
-        self.wheel.next().is_some_and(|next| next <= now)
+        self.wheel.is_due_at(now)
     }
 
     #[cold]
