@@ -110,10 +110,13 @@ impl Dequeue {
         let got = turn::take(ctx, name, Missing::Leave, now, form, |queue, turn| {
             let ready = queue.deliverable(turn, self.at_most());
             if ready != 0 {
-                if self.count.is_some() {
-                    ctx.reply_array(ready);
-                }
-                queue.dequeue(turn, ready, self.lock, |delivery| reply(ctx, delivery));
+                let mut first = self.count.is_some();
+                queue.dequeue(turn, ready, self.lock, |delivery| {
+                    if std::mem::take(&mut first) {
+                        ctx.reply_array(1 + delivery.left);
+                    }
+                    reply(ctx, delivery);
+                });
                 return Got::Deliveries;
             }
             match &self.wait {

@@ -100,6 +100,12 @@ impl Queue {
                 }
             }
             Effect::TokensAfter { token } => self.last_token = self.last_token.max(token.value()),
+            Effect::Limits { scope, limits } => self.take_limits(*scope, *limits),
+            Effect::Pause { group, until } => self.take_pause(group, *until),
+            Effect::GroupDue { group } => {
+                let group = self.find_group(group);
+                self.group_due(group.ok_or(ApplyError::Diverged("a group is not there"))?);
+            }
             Effect::Forget { key } => {
                 let slot = self.letter(key)?;
                 self.remove_letter(slot);

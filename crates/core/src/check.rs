@@ -1,7 +1,8 @@
 //! Whether a queue's parts agree with each other: for tests and fuzzing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::groups::Recount;
 use crate::message::State;
 use crate::queue::{allocated, Counts, Queue};
 use crate::types::Priority;
@@ -35,7 +36,10 @@ impl Queue {
             for slot in &slots {
                 let message = self.messages.get(*slot);
                 let is_ready = matches!(message.state(), State::Ready { .. });
-                if !is_ready || message.priority().level() as usize != level {
+                if !is_ready
+                    || message.group().is_some()
+                    || message.priority().level() as usize != level
+                {
                     return Err(format!("{slot} is in the ready list of priority {level}"));
                 }
             }
@@ -51,6 +55,7 @@ impl Queue {
             &(self.ready_levels >> Priority::LEVELS),
             &0,
         )?;
+        found.extend(self.check_groups(held)?);
         for slot in self.wheel.check(&self.messages, most)? {
             if !self.messages.get(slot).is_scheduled() {
                 return Err(format!("{slot} is in the schedule"));
@@ -65,6 +70,40 @@ impl Queue {
         }
         found.sort_unstable();
         same("messages in lists", &found.as_slice(), &held)
+    }
+
+    /// The groups are what their messages say. Gives the messages in lanes.
+    fn check_groups(&self, held: &[u32]) -> Result<Vec<u32>, String> {
+        let mut recounts: BTreeMap<u32, Recount> = BTreeMap::new();
+        let mut ready = Vec::new();
+        for slot in held {
+            let message = self.messages.get(*slot);
+            let Some(group) = message.group() else {
+                continue;
+            };
+            let recount = recounts.entry(group).or_default();
+            recount.members += 1;
+            recount.open += u32::from(message.state().may_hold());
+            match message.state() {
+                State::Ready { .. } => {
+                    recount.waiting += 1;
+                    let level = message.priority().level();
+                    recount.ready.entry(level).or_default().insert(*slot);
+                    ready.push(*slot);
+                }
+                State::Locked { .. } => recount.in_flight += 1,
+                _ => {}
+            }
+        }
+        match &self.groups {
+            None => same("groups of messages", &recounts.len(), &0)?,
+            Some(groups) if groups.is_idle() => return Err("groups are kept for nothing".into()),
+            Some(groups) => groups.check(&self.messages, &recounts, &self.ready, held.len())?,
+        }
+        if self.bounds.as_ref().is_some_and(|bounds| bounds.is_idle()) {
+            return Err("bounds are kept for nothing".into());
+        }
+        Ok(ready)
     }
 
     /// Every message is found by its id, in the one index that it belongs to.

@@ -63,6 +63,11 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// All that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
     pub fn number(&mut self) -> Result<u64, Damaged> {
         let mut value = 0;
         for shift in (0..u64::BITS).step_by(7) {

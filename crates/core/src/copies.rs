@@ -23,6 +23,7 @@ pub(crate) struct WaitingCopy {
 #[derive(Debug)]
 struct OwnedExtras {
     headers: Box<[u8]>,
+    group: Box<[u8]>,
 }
 
 impl WaitingCopy {
@@ -36,6 +37,7 @@ impl WaitingCopy {
             extras: (!content.extras.is_none()).then(|| {
                 Box::new(OwnedExtras {
                     headers: content.extras.headers.into(),
+                    group: content.extras.group.into(),
                 })
             }),
         }
@@ -46,6 +48,7 @@ impl WaitingCopy {
         match &self.extras {
             Some(extras) => Extras {
                 headers: &extras.headers,
+                group: &extras.group,
             },
             None => Extras::default(),
         }
@@ -53,7 +56,9 @@ impl WaitingCopy {
 
     /// Bytes it holds elsewhere.
     fn bytes(&self) -> usize {
-        let extras = |extras: &OwnedExtras| size_of::<OwnedExtras>() + extras.headers.len();
+        let extras = |extras: &OwnedExtras| {
+            size_of::<OwnedExtras>() + extras.headers.len() + extras.group.len()
+        };
         self.payload.len() + self.extras.as_deref().map_or(0, extras)
     }
 }

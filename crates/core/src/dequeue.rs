@@ -26,31 +26,28 @@ pub struct Delivery<'a> {
     pub enqueued_at: Timestamp,
     /// What the producer sent beside the payload; empty for nothing.
     pub headers: &'a [u8],
+    /// The group of the message; empty for none.
+    pub group: &'a [u8],
+    /// How many deliveries of the same call come after this one.
+    pub left: usize,
 }
 
-/// How many shares of work for what time does a dequeue takes that finds nothing ready.
-const SHARES: usize = 8;
-
 impl Queue {
-    /// How many messages a dequeue of `count` hands over, once time has acted.
+    /// How many messages a dequeue of `count` hands over at most, once time has acted: zero only if it
+    /// hands over none. Fewer are handed over only where messages have groups;
+    /// [`Delivery::left`] tells how many.
     #[inline]
     pub fn deliverable(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
         self.let_time_act(turn);
         // A turn's share of what is due may have been spent on what makes nobody ready.
-        let mut shares = SHARES;
-        while shares > 0
-            && !self.paused
-            && self.ready_len() == 0
-            && self.has_due(turn.now.instant())
-        {
-            shares -= 1;
+        while self.ready_len() == 0 && !self.is_paused() && self.has_due(turn.now.instant()) {
             turn.renew_budget();
             self.let_time_act(turn);
         }
         count.min(self.ready_len())
     }
 
-    /// Hands over the next `count` ready messages, or as many as there are; `deliver` gets each.
+    /// Hands over the next `count` ready messages, or as many as may go; `deliver` gets each.
     /// `lock` is the consumer's lock time, the setting's if it has none; a message's own wins.
     /// Returns how many were handed over.
     pub fn dequeue(
@@ -65,33 +62,62 @@ impl Queue {
             return 0;
         }
         self.enter_frame(turn);
+        self.eoq = Eoq::default();
+        if !self.is_plain() {
+            return self.dequeue_in_turns(turn, count, lock, deliver);
+        }
         let verbatim = self.emit_verbatim(turn);
-        for _ in 0..count {
+        for left in (0..count).rev() {
             let Some(slot) = self.next_ready() else { break };
             let (lock, token) = self.deliver(slot, lock);
-            let message = self.messages.get(slot);
             if !verbatim {
-                self.emit(
-                    turn,
-                    &Effect::Deliver {
-                        key: message.key(),
-                        lock,
-                        token,
-                    },
-                );
+                let key = self.messages.get(slot).key();
+                self.emit(turn, &Effect::Deliver { key, lock, token });
             }
-            deliver(&Delivery {
-                id: message.id(),
-                payload: message.payload(),
-                attempt: message.attempts,
-                token,
-                lock,
-                enqueued_at: message.enqueued(),
-                headers: message.headers(),
-            });
+            deliver(&self.delivery(slot, lock, token, left));
         }
-        self.eoq = Eoq::default();
         count
+    }
+
+    /// The same where groups take turns or limits hold: who may go depends on who went before, so
+    /// all are locked before the first is told of.
+    #[cold]
+    fn dequeue_in_turns(
+        &mut self,
+        turn: &mut Turn<'_>,
+        count: usize,
+        lock: Option<Span>,
+        mut deliver: impl FnMut(&Delivery<'_>),
+    ) -> usize {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            let Some(slot) = self.next_ready() else { break };
+            let (lock, token) = self.deliver(slot, lock);
+            let key = self.messages.get(slot).key();
+            self.emit(turn, &Effect::Deliver { key, lock, token });
+            taken.push((slot, lock, token));
+        }
+        let count = taken.len();
+        for (left, (slot, lock, token)) in (0..count).rev().zip(taken) {
+            deliver(&self.delivery(slot, lock, token, left));
+        }
+        count
+    }
+
+    #[inline]
+    fn delivery(&self, slot: u32, lock: Span, token: Token, left: usize) -> Delivery<'_> {
+        let message = self.messages.get(slot);
+        Delivery {
+            id: message.id(),
+            payload: message.payload(),
+            attempt: message.attempts,
+            token,
+            lock,
+            enqueued_at: message.enqueued(),
+            headers: message.headers(),
+            group: self.group_name(message),
+            left,
+        }
     }
 
     #[inline]
@@ -112,6 +138,7 @@ impl Queue {
     pub(crate) fn hand_over(&mut self, slot: u32, lock: Span, token: Token) {
         self.unlink(slot);
         let message = self.messages.get_mut(slot);
+        let (group, priority) = (message.group(), message.priority());
         message.attempts = message.attempts.saturating_add(1);
         self.last_token = self.last_token.max(token.value());
         count(&mut self.totals.delivered);
@@ -122,6 +149,9 @@ impl Queue {
                 token,
             },
         );
+        if !self.is_plain() {
+            self.count_delivery(group, priority);
+        }
     }
 
     /// Runs a consumer's command that the primary sent as it came.

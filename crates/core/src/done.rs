@@ -112,10 +112,10 @@ impl Queue {
         self.enter_frame(turn);
         let finish = match verdict {
             Verdict::Success { backoff } => Finish::Success {
-                until: self.pause(turn, slot, backoff),
+                until: self.end_of_backoff(turn, slot, backoff),
             },
             Verdict::Retry { backoff } => Finish::Retry {
-                until: self.pause(turn, slot, backoff),
+                until: self.end_of_backoff(turn, slot, backoff),
             },
             Verdict::Error { reason } => Finish::Error { reason },
             Verdict::Release => Finish::Release,
@@ -145,6 +145,9 @@ impl Queue {
         span: Span,
     ) -> Result<Option<Timestamp>, Stale> {
         self.let_time_act(turn);
+        if !self.is_plain() && !self.may_extend(turn, id) {
+            return Err(Stale);
+        }
         let Some(slot) = self.find_delivery(turn, id, token)? else {
             return Ok(None);
         };
@@ -186,7 +189,7 @@ impl Queue {
         Ok(Some(slot))
     }
 
-    fn pause(&self, turn: &Turn<'_>, slot: u32, backoff: Backoff) -> Option<Timestamp> {
+    fn end_of_backoff(&self, turn: &Turn<'_>, slot: u32, backoff: Backoff) -> Option<Timestamp> {
         let span = match backoff {
             Backoff::None => Span::ZERO,
             Backoff::For(span) => span,
@@ -232,7 +235,7 @@ impl Queue {
                     Ended::DoneWithBackoff
                 }
             }
-            Finish::Retry { .. } if self.messages.get(slot).is_out_of_attempts() => {
+            Finish::Retry { .. } if self.is_out_of_attempts(slot) => {
                 self.bury(slot, Cause::NoAttemptsLeft, None, None, now);
                 Ended::Dead
             }

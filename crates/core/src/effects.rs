@@ -9,7 +9,12 @@ use crate::copies::WaitingCopy;
 use crate::done::Finish;
 use crate::enqueue::{Start, MAX_HEADER_BYTES};
 use crate::fields::{end_fields, put_field, read_fields, Field};
+use crate::groups::MAX_GROUP_BYTES;
 use crate::id::{Key, MAX_ID_BYTES};
+use crate::limits::{QueueLimits, Scope};
+use crate::limits_form::{
+    pause_number, put_limits, put_scope, read_limits, read_pause, read_scope,
+};
 use crate::message::{Limits, Own};
 use crate::types::{Priority, Span, Timestamp, Token, MAX_SPAN_MS};
 
@@ -56,6 +61,20 @@ pub(crate) enum Effect<'a> {
     Revive {
         key: Key<'a>,
     },
+    /// Limits hold from now on, in place of those that there were.
+    Limits {
+        scope: Scope<'a>,
+        limits: QueueLimits,
+    },
+    /// A pause of the queue, or of a group if its name is not empty, begins or is over.
+    Pause {
+        group: &'a [u8],
+        until: Option<Timestamp>,
+    },
+    /// Time acts on a group: its pause or its rate.
+    GroupDue {
+        group: &'a [u8],
+    },
     /// Tokens go on behind this one.
     TokensAfter {
         token: Token,
@@ -77,6 +96,8 @@ pub(crate) struct Content<'a> {
 pub(crate) struct Extras<'a> {
     /// What the consumer gets beside the payload; empty for nothing.
     pub headers: &'a [u8],
+    /// The name of its group; empty for none.
+    pub group: &'a [u8],
 }
 
 /// What an update does to the time of a queued message.
@@ -101,6 +122,9 @@ const CANCEL: u8 = 11;
 const FORGET: u8 = 12;
 const REVIVE: u8 = 13;
 const TOKENS_AFTER: u8 = 14;
+const LIMITS: u8 = 32;
+const PAUSE: u8 = 33;
+const GROUP_DUE: u8 = 34;
 
 /// Set in an effect's first byte: fields follow at its end.
 const HAS_FIELDS: u8 = 0x80;
@@ -124,7 +148,8 @@ impl<'a> Effect<'a> {
             _ => Extras::default(),
         };
         if extras.is_none() {
-            return VERSION_1;
+            let is_later = out[start] >= LIMITS;
+            return if is_later { VERSION_2 } else { VERSION_1 };
         }
         out[start] |= HAS_FIELDS;
         extras.put_fields(out);
@@ -191,6 +216,20 @@ impl<'a> Effect<'a> {
             Self::Cancel { key } => head(out, CANCEL, key),
             Self::Forget { key } => head(out, FORGET, key),
             Self::Revive { key } => head(out, REVIVE, key),
+            Self::Limits { scope, limits } => {
+                out.push(LIMITS);
+                put_scope(out, *scope);
+                put_limits(out, limits);
+            }
+            Self::Pause { group, until } => {
+                out.push(PAUSE);
+                put_bytes(out, group);
+                put_number(out, pause_number(*until));
+            }
+            Self::GroupDue { group } => {
+                out.push(GROUP_DUE);
+                put_bytes(out, group);
+            }
             Self::TokensAfter { token } => {
                 out.push(TOKENS_AFTER);
                 put_number(out, token.value());
@@ -215,6 +254,26 @@ impl<'a> Effect<'a> {
     }
 
     fn read_plain(reader: &mut Reader<'a>, tag: u8) -> Result<Self, Damaged> {
+        match tag {
+            LIMITS => {
+                let scope = read_scope(reader)?;
+                let limits = read_limits(reader, scope)?;
+                return Ok(Self::Limits { scope, limits });
+            }
+            PAUSE => {
+                let group = reader.bytes()?;
+                let until = read_pause(reader)?;
+                if group.len() > MAX_GROUP_BYTES {
+                    return Err(Damaged("the name of a group is too long"));
+                }
+                return Ok(Self::Pause { group, until });
+            }
+            GROUP_DUE => {
+                let group = reader.bytes()?;
+                return Ok(Self::GroupDue { group });
+            }
+            _ => {}
+        }
         if tag == TOKENS_AFTER {
             let token = read_token(reader)?.ok_or(Damaged("tokens behind no token"))?;
             return Ok(Self::TokensAfter { token });
@@ -332,28 +391,33 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// What the message itself keeps of it, beside payload and priority.
+    /// What the message itself keeps of it, beside payload, priority and the number of its group.
     #[inline]
     pub fn own(&self) -> Own<'a> {
         Own {
             limits: self.limits,
             headers: self.extras.headers,
+            group: None,
         }
     }
 }
 
 /// Fields of a content; [`snapshot`](crate::snapshot) numbers those of a message in the same row.
 const HEADERS: u64 = 2;
+const GROUP: u64 = 6;
 
 impl<'a> Extras<'a> {
     #[inline]
     pub fn is_none(&self) -> bool {
-        self.headers.is_empty()
+        self.headers.is_empty() && self.group.is_empty()
     }
 
     pub fn put_fields(&self, out: &mut Vec<u8>) {
         if !self.headers.is_empty() {
             put_field(out, HEADERS, self.headers);
+        }
+        if !self.group.is_empty() {
+            put_field(out, GROUP, self.group);
         }
     }
 
@@ -366,9 +430,22 @@ impl<'a> Extras<'a> {
                 }
                 Ok(())
             }
+            GROUP => {
+                self.group = field.read(read_group)?;
+                Ok(())
+            }
             _ => field.pass_over(),
         }
     }
+}
+
+/// The name of a group, as the value of a field or behind its length.
+pub(crate) fn read_group<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Damaged> {
+    let name = reader.rest();
+    if name.is_empty() || name.len() > MAX_GROUP_BYTES {
+        return Err(Damaged("the name of a group of a length it cannot have"));
+    }
+    Ok(name)
 }
 
 pub(crate) fn put_key(out: &mut Vec<u8>, key: &Key<'_>) {

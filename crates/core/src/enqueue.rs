@@ -1,6 +1,7 @@
 //! MQ.ENQUEUE: adding a message, updating one that waits, and letting a copy wait for a run to end.
 
 use crate::apply::ApplyError;
+use crate::control::Full;
 use crate::copies::WaitingCopy;
 use crate::effects::{Content, Effect, Extras, NewTime};
 use crate::id::{uuid_v7, IdText, Key};
@@ -34,6 +35,8 @@ pub struct Enqueue<'a> {
     pub update: bool,
     /// What the consumer gets beside the payload, at most [`MAX_HEADER_BYTES`]; empty for nothing.
     pub headers: &'a [u8],
+    /// The group it belongs to, of 1 to [`MAX_GROUP_BYTES`](crate::MAX_GROUP_BYTES) bytes.
+    pub group: Option<&'a [u8]>,
 }
 
 /// When a message becomes ready.
@@ -57,6 +60,8 @@ pub enum Outcome {
     Updated,
     /// A copy runs after the current run or window.
     Requeued,
+    /// Nothing changed: a limit refuses one more message.
+    Full(Full),
     /// Nothing changed: the id's message has this status.
     Refused(Status),
 }
@@ -68,6 +73,7 @@ impl Outcome {
             Self::Added => "added",
             Self::Updated => "updated",
             Self::Requeued => "requeued",
+            Self::Full(_) => "full",
             Self::Refused(status) => status.name(),
         }
     }
@@ -78,7 +84,7 @@ impl Outcome {
 pub struct Enqueued<'a> {
     /// What became of it.
     pub outcome: Outcome,
-    /// The id asked for, or the one made.
+    /// The id asked for, or the one made; empty if none was made because a limit refused the message.
     pub id: IdText<'a>,
 }
 
@@ -95,6 +101,7 @@ impl<'a> Enqueue<'a> {
             requeue: false,
             update: false,
             headers: &[],
+            group: None,
         }
     }
 
@@ -117,6 +124,7 @@ impl<'a> Enqueue<'a> {
             enqueued,
             extras: Extras {
                 headers: self.headers,
+                group: self.group.unwrap_or_default(),
             },
         }
     }
@@ -127,6 +135,11 @@ impl Queue {
     pub fn enqueue<'a>(&mut self, turn: &mut Turn<'_>, request: &Enqueue<'a>) -> Enqueued<'a> {
         self.let_time_act(turn);
         let Some(id) = request.id else {
+            if let Some(full) = self.is_full(request.group.unwrap_or_default()) {
+                let id = IdText::new(Key::Bytes(&[]));
+                let outcome = Outcome::Full(full);
+                return Enqueued { outcome, id };
+            }
             self.enter_frame(turn);
             let key = self.make_id();
             self.emit_and_add(turn, key, request);
@@ -148,6 +161,9 @@ impl Queue {
 
     #[inline]
     fn enqueue_new(&mut self, turn: &mut Turn<'_>, key: Key<'_>, request: &Enqueue<'_>) -> Outcome {
+        if let Some(full) = self.is_full(request.group.unwrap_or_default()) {
+            return Outcome::Full(full);
+        }
         self.enter_frame(turn);
         self.emit_and_add(turn, key, request);
         Outcome::Added
@@ -158,7 +174,7 @@ impl Queue {
         let content = request.content(self.frame.instant());
         let now = self.frame.instant();
         let due = request.start.due(now);
-        if !self.emit_verbatim(turn) {
+        if !content.extras.group.is_empty() || !self.emit_verbatim(turn) {
             self.emit(turn, &Effect::Add { key, content, due });
         }
         self.add(key, &content, State::waiting(due, now));
@@ -189,6 +205,13 @@ impl Queue {
                         _ => NewTime::Ready,
                     },
                 };
+                let group = request.group.unwrap_or_default();
+                if self.group_name(self.messages.get(slot)) != group {
+                    if let Some(full) = self.group_full(group) {
+                        count(&mut self.refused);
+                        return Outcome::Full(full);
+                    }
+                }
                 let content = request.content(self.messages.get(slot).enqueued());
                 self.enter_frame(turn);
                 let key = self.messages.get(slot).key();
@@ -253,18 +276,12 @@ impl Queue {
         };
         let stays_ready = matches!((before, state), (State::Ready { .. }, State::Ready { .. }));
         let same_time = stays_ready || before == state;
-        let same_place = same_time && message.priority() == content.priority;
+        let same_group = self.group_name(message) == content.extras.group;
+        let same_place = same_time && same_group && message.priority() == content.priority;
         if !same_place {
             self.unlink(slot);
         }
-        self.change_body(slot, |message| {
-            message.set_content(
-                content.payload,
-                &content.own(),
-                content.priority,
-                content.enqueued,
-            );
-        });
+        self.give_content(slot, content);
         if same_place {
             self.messages.get_mut(slot).set_state(state);
         } else {

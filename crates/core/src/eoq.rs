@@ -95,6 +95,9 @@ impl Queue {
                 best = best.min(self.ready_at(slot).unwrap_or(Timestamp::MAX));
             }
         }
+        if !self.is_plain() {
+            best = best.min(self.bounded_due().unwrap_or(Timestamp::MAX));
+        }
         now.until(best)
     }
 
@@ -104,7 +107,7 @@ impl Queue {
         let copy_at = |ended| self.copy(slot).map(|copy| copy.start.due(ended).max(ended));
         match message.state() {
             State::Delayed { due } => Some(due),
-            State::Locked { until, .. } if message.is_out_of_attempts() => copy_at(until),
+            State::Locked { until, .. } if self.is_out_of_attempts(slot) => copy_at(until),
             State::Locked { until, .. } => Some(until),
             State::Done { until } => copy_at(until),
             State::Ready { .. } | State::Dead { .. } => None,

@@ -1,5 +1,8 @@
 //! Message ids: what a client wrote, and the 16 bytes of a UUID that stand for its 36 letters.
 
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
 use uuid::Uuid;
 
 /// The longest id, in bytes.
@@ -82,6 +85,15 @@ pub(crate) fn uuid_millis(bytes: &[u8]) -> u64 {
     bytes[..6]
         .iter()
         .fold(0, |ms, byte| ms << 8 | u64::from(*byte))
+}
+
+/// A hash of bytes that is hard to aim at.
+#[inline]
+pub(crate) fn hash_bytes(state: &FixedState, bytes: &[u8]) -> u32 {
+    let mut hasher = state.build_hasher();
+    hasher.write(bytes);
+    let hash = hasher.finish();
+    (hash >> 32) as u32 ^ hash as u32
 }
 
 /// An id as clients read it.

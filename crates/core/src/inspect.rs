@@ -1,5 +1,6 @@
 //! MQ.STATUS, MQ.GET and MQ.INFO: what holds at this moment, whoever has let time act so far.
 
+use crate::bounds::Limited;
 use crate::copies::WaitingCopy;
 use crate::id::{IdText, Key};
 use crate::message::{Cause, Limits, State};
@@ -33,6 +34,8 @@ pub struct View<'a> {
     pub reason: Option<&'a [u8]>,
     /// What the consumer gets beside the payload; empty for nothing.
     pub headers: &'a [u8],
+    /// The group that it belongs to; empty for none.
+    pub group: &'a [u8],
 }
 
 /// A queue at one moment.
@@ -54,6 +57,16 @@ pub struct Info<'a> {
     pub dry_runs: u32,
     /// Whether deliveries are paused.
     pub paused: bool,
+    /// When the pause ends; the epoch if there is none, or somebody must end it.
+    pub paused_until: Timestamp,
+    /// Ready messages whose group may not be served, as the last step left it.
+    pub held: usize,
+    /// Groups that have messages, or something of their own.
+    pub groups: usize,
+    /// What keeps messages that are ready from consumers, a pause aside.
+    pub limited: Option<Limited>,
+    /// Messages that limits refused, since the queue was loaded here.
+    pub refused: u64,
     /// Counters since the queue was created.
     pub totals: Totals,
 }
@@ -70,7 +83,7 @@ enum Stand<'a> {
 }
 
 /// Entries of the schedule that are looked at for the exact time of the next due one.
-const LOOK: usize = 4096;
+const LOOK: usize = 65_536;
 
 impl Queue {
     /// The status of an id at `now`; none if there is no message.
@@ -108,7 +121,7 @@ impl Queue {
             (State::Locked { until, .. }, Some(_)) if until > now => {
                 (Status::LockedWithRequeue, until)
             }
-            (State::Locked { until, .. }, copy) if message.is_out_of_attempts() => match copy {
+            (State::Locked { until, .. }, copy) if self.is_out_of_attempts(slot) => match copy {
                 Some(copy) => {
                     return Stand::Replaced {
                         copy,
@@ -159,6 +172,7 @@ impl Queue {
                         Cause::LastLockExpired => Some(b"the lock of the last attempt expired"),
                     }),
                     headers: message.headers(),
+                    group: self.group_name(message),
                 }
             }
             Stand::Replaced { copy, due } => View {
@@ -174,6 +188,7 @@ impl Queue {
                 requeue: None,
                 reason: None,
                 headers: copy.extras().headers,
+                group: copy.extras().group,
             },
         }
     }
@@ -181,6 +196,7 @@ impl Queue {
     /// The queue at `now`. Costs no more in a long queue, but for messages whose time has come
     /// and that nobody has moved on yet (a replica whose primary is gone).
     pub fn info(&self, now: Now) -> Info<'_> {
+        let moment = now;
         let now = now.instant();
         let counts = self.counts;
         let mut info = Info {
@@ -200,7 +216,12 @@ impl Queue {
             oldest_queued: None,
             eoq_backoff: self.eoq_left(now),
             dry_runs: self.eoq.dry_runs,
-            paused: self.paused,
+            paused: self.is_paused_at(now),
+            paused_until: self.paused_until(now),
+            held: self.held(),
+            groups: self.groups.as_ref().map_or(0, |groups| groups.len()),
+            limited: self.limited(moment),
+            refused: self.refused,
             totals: self.totals,
         };
         let mut order = Order::of_ready_lists(self);
@@ -240,7 +261,7 @@ impl Queue {
         if expired {
             count(&mut info.totals.expired_locks);
         }
-        if expired && message.is_out_of_attempts() {
+        if expired && self.is_out_of_attempts(slot) {
             count(&mut info.totals.dead);
             // A dead letter takes the place of an older one of its id.
             if self.find_letter(&message.key()).is_none() {
@@ -298,10 +319,6 @@ impl Queue {
                 };
                 if due > now {
                     best = Some(best.map_or(due, |best| best.min(due)));
-                    if due == start {
-                        // Nothing in this list can be earlier.
-                        break;
-                    }
                 }
             }
         }
@@ -337,7 +354,11 @@ impl Order {
         };
         for (level, list) in queue.ready.iter().enumerate() {
             let priority = Priority::new(level as u8).unwrap_or_default();
-            for slot in [list.head(), list.tail()].into_iter().flatten() {
+            let ends = match &queue.groups {
+                None => [list.head(), list.tail()],
+                Some(groups) => groups.ends(level, list),
+            };
+            for slot in ends.into_iter().flatten() {
                 let enqueued = queue.messages.get(slot).enqueued();
                 order.add((priority, Timestamp::ZERO, Arrival::Own), slot, enqueued);
             }

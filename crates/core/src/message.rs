@@ -33,6 +33,14 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// Whether a message in it may keep its group to itself.
+    pub fn may_hold(&self) -> bool {
+        matches!(
+            self,
+            Self::Ready { .. } | Self::Delayed { .. } | Self::Locked { .. }
+        )
+    }
+
     /// Delayed until `due`, or ready since `since` if that is not after it.
     #[inline]
     pub fn waiting(due: Timestamp, since: Timestamp) -> Self {
@@ -305,6 +313,12 @@ impl Message {
         self.own_part().map(own::limits).unwrap_or_default()
     }
 
+    /// The number of its group.
+    #[inline]
+    pub fn group(&self) -> Option<u32> {
+        self.own_part().and_then(own::group)
+    }
+
     /// What the producer sent beside the payload; empty for nothing.
     #[inline]
     pub fn headers(&self) -> &[u8] {
@@ -444,10 +458,6 @@ impl Links for Slab<Message> {
     #[inline]
     fn due(&self, entry: u32) -> Timestamp {
         self.get(entry).due()
-    }
-    #[inline]
-    fn len(&self) -> usize {
-        Slab::len(self)
     }
 }
 

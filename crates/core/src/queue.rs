@@ -1,21 +1,21 @@
 //! The queue itself: where its messages lie, and the few moves that every rule is made of.
 
-use std::hash::{BuildHasher, Hasher};
-
 use foldhash::fast::FixedState;
 
+use crate::bounds::Bounds;
 use crate::copies::{RareEntry, WaitingCopy};
 use crate::effects::{Content, Effect};
 use crate::enqueue::Start;
 use crate::eoq::Eoq;
-use crate::id::Key;
+use crate::groups::{End, Groups};
+use crate::id::{hash_bytes, Key};
 use crate::ids::Ids;
 use crate::link::List;
 use crate::message::{Message, State};
 use crate::slab::Slab;
 use crate::turn::{Frame, Turn};
 use crate::types::{Priority, Timestamp, Token};
-use crate::wheel::{self, Wheel};
+use crate::wheel::Wheel;
 
 /// One queue.
 ///
@@ -37,10 +37,15 @@ pub struct Queue {
     pub(crate) totals: Totals,
     pub(crate) last_token: u64,
     pub(crate) frame: Frame,
-    pub(crate) paused: bool,
+    /// Whose turn it is where messages have groups; none where no message has.
+    pub(crate) groups: Option<Box<Groups>>,
+    /// Messages that limits refused. Neither replicated nor kept.
+    pub(crate) refused: u64,
+    /// Limits and a pause; none where there are none.
+    pub(crate) bounds: Option<Box<Bounds>>,
     /// A hint of the primary: neither replicated nor kept.
     pub(crate) eoq: Eoq,
-    hasher: FixedState,
+    pub(crate) hasher: FixedState,
     pub(crate) body_bytes: usize,
     pub(crate) rare_bytes: usize,
 }
@@ -105,7 +110,9 @@ impl Queue {
             totals: Totals::default(),
             last_token: 0,
             frame: Frame::default(),
-            paused: false,
+            groups: None,
+            refused: 0,
+            bounds: None,
             eoq: Eoq::default(),
             hasher: FixedState::with_seed(seed),
             body_bytes: 0,
@@ -123,14 +130,15 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Messages that a consumer would get now, those that time has not been let move on aside; none
-    /// while deliveries are paused.
+    /// Messages that consumers would get now, those that time has not been let move on aside. None
+    /// while deliveries are paused, and no more than limits leave room for. Where messages have groups
+    /// it is the most that there can be: zero only if there is none.
     #[inline]
     pub fn ready_len(&self) -> usize {
-        if self.paused {
-            0
-        } else {
+        if self.is_plain() {
             self.counts.ready
+        } else {
+            self.bounded_ready()
         }
     }
 
@@ -159,15 +167,17 @@ impl Queue {
     /// When time has to act next, at the earliest; the epoch when it should already.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.wheel.next()
+        let next = self.wheel.next();
+        if self.is_plain() {
+            next
+        } else {
+            [next, self.bounded_due()].into_iter().flatten().min()
+        }
     }
 
     #[inline]
     pub(crate) fn hash(&self, key: &Key<'_>) -> u32 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(key.stored());
-        let hash = hasher.finish();
-        (hash >> 32) as u32 ^ hash as u32
+        hash_bytes(&self.hasher, key.stored())
     }
 
     #[inline]
@@ -206,6 +216,9 @@ impl Queue {
     /// The slot that a consumer gets next.
     #[inline]
     pub(crate) fn next_ready(&self) -> Option<u32> {
+        if let Some(groups) = &self.groups {
+            return groups.next(&self.ready);
+        }
         self.ready
             .get(self.ready_levels.trailing_zeros() as usize)?
             .head()
@@ -215,11 +228,12 @@ impl Queue {
     #[inline]
     pub(crate) fn add(&mut self, key: Key<'_>, content: &Content<'_>, state: State) {
         let hash = self.hash(&key);
+        let own = self.own_of(content);
         let message = Message::new(
             key,
             hash,
             content.payload,
-            &content.own(),
+            &own,
             content.priority,
             content.enqueued,
         );
@@ -233,11 +247,7 @@ impl Queue {
     #[inline]
     pub(crate) fn hold(&mut self, message: Message) -> u32 {
         self.body_bytes += allocated(message.body_len());
-        let slot = self.messages.insert(message);
-        if slot as usize >= wheel::FEW && !self.wheel.deals_ahead() {
-            self.wheel.deal_ahead_from_now_on();
-        }
-        slot
+        self.messages.insert(message)
     }
 
     /// Puts an unlinked message into the list its new state belongs to, behind the others.
@@ -245,6 +255,7 @@ impl Queue {
     pub(crate) fn link(&mut self, slot: u32, state: State) {
         self.messages.get_mut(slot).set_state(state);
         match state {
+            State::Ready { .. } if self.groups.is_some() => {}
             State::Ready { .. } => {
                 let level = self.messages.get(slot).priority().level() as usize;
                 self.ready_levels |= 1 << level;
@@ -258,6 +269,9 @@ impl Queue {
             }
         }
         *self.count_of(slot, state) += 1;
+        if self.groups.is_some() {
+            self.enter_group(slot, state, End::Back);
+        }
     }
 
     /// Puts an unlinked message in front of the others of its priority.
@@ -269,19 +283,26 @@ impl Queue {
         let message = self.messages.get_mut(slot);
         message.set_state(state);
         let level = message.priority().level() as usize;
+        *self.count_of(slot, state) += 1;
+        if self.groups.is_some() {
+            self.enter_group(slot, state, End::Front);
+            return;
+        }
         self.ready_levels |= 1 << level;
         self.ready[level].push_front(&mut self.messages, slot);
-        *self.count_of(slot, state) += 1;
     }
 
     /// Takes a message out of its list and its count.
     #[inline]
     pub(crate) fn unlink(&mut self, slot: u32) -> State {
-        let message = self.messages.get(slot);
-        let state = message.state();
+        let state = self.messages.get(slot).state();
+        if self.groups.is_some() {
+            self.leave_group(slot, state);
+        }
         match state {
+            State::Ready { .. } if self.groups.is_some() => {}
             State::Ready { .. } => {
-                let level = message.priority().level() as usize;
+                let level = self.messages.get(slot).priority().level() as usize;
                 self.ready[level].unlink(&mut self.messages, slot);
                 if self.ready[level].is_empty() {
                     self.ready_levels &= !(1 << level);
@@ -311,6 +332,11 @@ impl Queue {
         }
     }
 
+    #[inline]
+    pub(crate) fn is_locked(&self, slot: u32) -> bool {
+        matches!(self.messages.get(slot).state(), State::Locked { .. })
+    }
+
     /// Removes an unlinked live message; its id is free.
     #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
@@ -321,6 +347,9 @@ impl Queue {
     #[inline]
     pub(crate) fn free(&mut self, slot: u32) {
         self.drop_rare(slot);
+        if self.groups.is_some() {
+            self.leave_group_for_good(slot);
+        }
         let message = self.messages.remove(slot);
         self.body_bytes -= allocated(message.body_len());
     }
@@ -337,11 +366,9 @@ impl Queue {
     /// counts from `ended`, the end of the run or window it waited for. It may be over already:
     /// then the message still takes its turn among all that are due.
     pub(crate) fn promote(&mut self, slot: u32, copy: &WaitingCopy, ended: Timestamp) {
-        let own = Content::of(copy).own();
-        self.change_body(slot, |message| {
-            message.set_content(&copy.payload, &own, copy.priority, copy.enqueued);
-            message.attempts = 0;
-        });
+        self.let_group_go_on(slot);
+        self.give_content(slot, &Content::of(copy));
+        self.messages.get_mut(slot).attempts = 0;
         self.link(slot, State::waiting(copy.start.due(ended), ended));
     }
 
@@ -353,6 +380,8 @@ impl Queue {
             + self.live.bytes()
             + self.letters.bytes()
             + self.wheel.bytes()
+            + self.groups.as_ref().map_or(0, |groups| groups.memory())
+            + self.bounds.as_ref().map_or(0, |_| size_of::<Bounds>())
             + self.body_bytes
             + self.rare_bytes
     }

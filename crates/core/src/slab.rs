@@ -116,6 +116,17 @@ impl<T: Entry> Slab<T> {
         &mut self.pages[page].entries[at]
     }
 
+    /// The entry of a slot that may never have been used; a vacant one is an entry as well.
+    pub fn find(&self, slot: u32) -> Option<&T> {
+        let (page, at) = locate(slot);
+        self.pages.get(page)?.entries.get(at)
+    }
+
+    /// One more than the last slot that has memory, or had.
+    pub fn end(&self) -> u32 {
+        extent(self.pages.len()).0
+    }
+
     pub fn len(&self) -> usize {
         self.len as usize
     }

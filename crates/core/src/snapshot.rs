@@ -13,7 +13,7 @@ use crate::fields::{end_fields, put_field, put_numbers, read_fields};
 use crate::message::{Cause, Message, State};
 use crate::queue::{Queue, Totals};
 use crate::turn::Frame;
-use crate::types::Token;
+use crate::types::{Timestamp, Token};
 
 /// The newest version of the form; chunks that need no more are written as version 1.
 pub const SNAPSHOT_VERSION: u8 = VERSION_2;
@@ -29,6 +29,8 @@ pub(crate) const SNAPSHOT_MARK: u8 = b'S';
 
 const HEADER: u8 = 1;
 const MESSAGES: u8 = 2;
+/// Groups that have something of their own, in front of the messages.
+const GROUPS: u8 = 3;
 
 /// A chunk is closed when it has grown this long.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -48,6 +50,8 @@ const HAS_FIELDS: u8 = 0x80;
 /// enqueued; the fields of its copy's content.
 const SINCE: u64 = 1;
 const COPY: u64 = 12;
+/// It keeps its group until it ends.
+const HOLDS: u64 = 14;
 
 const HAS_COPY: u8 = 1;
 const HAS_REASON: u8 = 2;
@@ -80,10 +84,28 @@ impl Queue {
         ] {
             put_number(&mut out, total);
         }
-        out.push(if self.paused { PAUSED } else { 0 });
+        // Version 1 could say that a queue is paused; it was never set.
+        out.push(0);
         put_number(&mut out, self.len() as u64);
+        if self.write_bounds(&mut out) {
+            out[VERSION_AT] = VERSION_2;
+        }
         sink(&out);
         out.clear();
+        self.for_each_own_group(|group| {
+            if out.is_empty() {
+                out.extend_from_slice(&[SNAPSHOT_MARK, VERSION_2, GROUPS]);
+            }
+            group.write(&mut out);
+            if out.len() >= CHUNK_BYTES {
+                sink(&out);
+                out.clear();
+            }
+        });
+        if !out.is_empty() {
+            sink(&out);
+            out.clear();
+        }
         self.for_each_in_order(|slot| {
             if out.is_empty() {
                 out.extend_from_slice(&[SNAPSHOT_MARK, VERSION_1, MESSAGES]);
@@ -107,9 +129,7 @@ impl Queue {
     /// Visits every message: the ready ones in their order, then the schedule by due time, then
     /// the dead letters from the oldest on.
     fn for_each_in_order(&self, mut visit: impl FnMut(u32)) {
-        for list in &self.ready {
-            list.iter(&self.messages).for_each(&mut visit);
-        }
+        self.for_each_ready(&mut visit);
         // A list of the schedule holds mixed due times, and while one is being dealt out several
         // lists hold the same. Equal due times stay in the order they were put in.
         let mut batch: Vec<u32> = Vec::new();
@@ -184,6 +204,7 @@ impl Queue {
             enqueued: message.enqueued(),
             extras: Extras {
                 headers: message.headers(),
+                group: self.group_name(message),
             },
         }
     }
@@ -204,6 +225,9 @@ impl Queue {
             extras.put_fields(&mut fields);
             end_fields(&mut fields);
             put_field(out, COPY, &fields);
+        }
+        if self.holds_group(slot) {
+            put_field(out, HOLDS, &[]);
         }
         let any = out.len() > start;
         if any {
@@ -226,7 +250,7 @@ impl Queue {
             HEADER => {
                 let expected = self.read_totals(&mut reader)?;
                 if version == VERSION_2 {
-                    read_fields(&mut reader, |field| field.pass_over())?;
+                    read_fields(&mut reader, |field| self.read_bound(field))?;
                 }
                 if !reader.is_empty() {
                     return Err(Damaged("bytes behind the header"));
@@ -236,6 +260,12 @@ impl Queue {
             MESSAGES => {
                 while !reader.is_empty() {
                     self.read_message(&mut reader, version)?;
+                }
+                Ok(None)
+            }
+            GROUPS if version == VERSION_2 => {
+                while !reader.is_empty() {
+                    self.read_group(&mut reader)?;
                 }
                 Ok(None)
             }
@@ -264,8 +294,10 @@ impl Queue {
             _ => return Err(Damaged("unknown flags")),
         };
         let expected = reader.number()?;
-        (self.frame, self.last_token, self.totals, self.paused) =
-            (frame, last_token, totals, paused);
+        (self.frame, self.last_token, self.totals) = (frame, last_token, totals);
+        if paused {
+            self.bounds_or_new().pause = Some(Timestamp::ZERO);
+        }
         self.keep_up();
         Ok(expected)
     }
@@ -330,6 +362,7 @@ impl Queue {
         } else {
             None
         };
+        let mut holds = false;
         if has_fields {
             read_fields(reader, |field| {
                 match (field.number, &mut state, &mut copy) {
@@ -340,7 +373,13 @@ impl Queue {
                     (COPY, _, Some((content, _))) => {
                         field.read(|reader| read_fields(reader, |field| content.extras.take(field)))
                     }
-                    (SINCE | COPY, ..) => Err(Damaged("a field that the message cannot have")),
+                    (HOLDS, state, _) if state.may_hold() => {
+                        holds = true;
+                        field.read(|_| Ok(()))
+                    }
+                    (SINCE | COPY | HOLDS, ..) => {
+                        Err(Damaged("a field that the message cannot have"))
+                    }
                     _ => content.extras.take(field),
                 }
             })?;
@@ -360,7 +399,7 @@ impl Queue {
         if dead && copy.is_some() {
             return Err(Damaged("a dead letter with a waiting copy"));
         }
-        let own = content.own();
+        let own = self.own_of(&content);
         let Content {
             payload,
             priority,
@@ -380,7 +419,11 @@ impl Queue {
                 self.set_reason(slot, reason);
             }
             self.live.insert(&self.messages, slot, self.frame.next_id);
+            self.hold_group(slot, holds)?;
             self.link(slot, state);
+            if !holds {
+                self.hold_no_group(slot);
+            }
         }
         Ok(())
     }

@@ -15,8 +15,13 @@ impl Queue {
     /// about a thousand; those left are due in [`Queue::next_due`] at once.
     #[inline]
     pub fn let_time_act(&mut self, turn: &mut Turn<'_>) {
-        let letters = self.counts.dead > turn.settings.max_dead as usize;
-        if letters || !self.wheel.is_quiet_at(turn.now.instant()) {
+        if !self.is_plain() {
+            self.bounds_meet_clock(turn);
+        }
+        let letters = self.counts.dead > self.most_letters(turn.settings);
+        let groups = self.groups.as_mut();
+        let is_quiet = groups.is_none_or(|groups| groups.is_quiet_at(turn.now.instant()));
+        if letters || !is_quiet || !self.wheel.is_quiet_at(turn.now.instant()) {
             self.move_due_on(turn);
         }
     }
@@ -24,7 +29,14 @@ impl Queue {
     /// Whether time has something left to do.
     #[inline]
     pub(crate) fn has_due(&self, now: Timestamp) -> bool {
-        self.wheel.is_due_at(now)
+        let next = match &self.groups {
+            None => self.wheel.next(),
+            Some(groups) => [self.wheel.next(), groups.next_due()]
+                .into_iter()
+                .flatten()
+                .min(),
+        };
+        next.is_some_and(|next| next <= now)
     }
 
     #[cold]
@@ -33,7 +45,12 @@ impl Queue {
         loop {
             // What one message's end makes due as well is in order before the next is looked at.
             turn.budget = self.wheel.advance(&mut self.messages, now, turn.budget);
-            match self.wheel.overdue().head() {
+            let message = self.wheel.overdue().head();
+            if turn.budget > 0 && self.let_time_act_on_group(turn, message) {
+                turn.budget -= 1;
+                continue;
+            }
+            match message {
                 Some(slot) if turn.budget > 0 => {
                     turn.budget -= 1;
                     self.let_time_act_on(turn, slot);
@@ -45,6 +62,24 @@ impl Queue {
         while turn.budget > 0 && self.forget_a_letter(turn) {
             turn.budget -= 1;
         }
+    }
+
+    /// Lets time act on the group that is due next, if that is before `message`.
+    fn let_time_act_on_group(&mut self, turn: &mut Turn<'_>, message: Option<u32>) -> bool {
+        let Some(groups) = &mut self.groups else {
+            return false;
+        };
+        let Some(group) = groups.overdue(turn.now.instant(), turn.budget) else {
+            return false;
+        };
+        let due = groups.get(group).due();
+        if message.is_some_and(|slot| self.messages.get(slot).due() <= due) {
+            return false;
+        }
+        self.enter_frame(turn);
+        self.emit_group_due(turn, group);
+        self.group_due(group);
+        true
     }
 
     /// Moves one message on whose time has come; false if it has not.
@@ -79,7 +114,7 @@ impl Queue {
             State::Delayed { due: since } => self.link(slot, State::Ready { since, token: None }),
             State::Locked { until, token } => {
                 count(&mut self.totals.expired_locks);
-                if self.messages.get(slot).is_out_of_attempts() {
+                if self.is_out_of_attempts(slot) {
                     self.bury(slot, Cause::LastLockExpired, Some(token), None, until);
                 } else {
                     let (since, token) = (until, Some(token));
@@ -99,7 +134,7 @@ impl Queue {
         let Some(slot) = self.dead.head() else {
             return false;
         };
-        let too_many = self.counts.dead > turn.settings.max_dead as usize;
+        let too_many = self.counts.dead > self.most_letters(turn.settings);
         if too_many {
             self.enter_frame(turn);
             let key = self.messages.get(slot).key();
@@ -115,6 +150,9 @@ impl Queue {
         let now = self.frame.instant();
         if !self.wheel.is_quiet_at(now) {
             self.wheel.advance(&mut self.messages, now, KEEP_UP_BUDGET);
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.keep_up(now);
         }
     }
 }

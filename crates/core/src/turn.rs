@@ -168,6 +168,8 @@ impl Queue {
     pub(crate) fn enter_frame(&mut self, turn: &mut Turn<'_>) {
         let current =
             self.frame.instant() == turn.now.instant() && self.frame.lock == turn.settings.lock;
+        // Rates count microseconds.
+        let current = current && (self.is_plain() || self.frame.now_us == turn.now.micros());
         if !current {
             let (now_us, seed) = (turn.now.micros(), turn.random);
             let lock = turn.settings.lock;
@@ -182,11 +184,11 @@ impl Queue {
     }
 
     /// Whether the only change of this turn may be left to replicas to work out. If so, nothing
-    /// else may be changed in this turn.
+    /// else may be changed in this turn. Never where there are groups or limits.
     #[inline]
     pub(crate) fn emit_verbatim(&mut self, turn: &mut Turn<'_>) -> bool {
         let log = &mut *turn.log;
-        log.verbatim = !log.spelled_out && log.bytes.is_empty();
+        log.verbatim = !log.spelled_out && log.bytes.is_empty() && self.is_plain();
         log.verbatim
     }
 

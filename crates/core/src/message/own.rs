@@ -8,6 +8,8 @@ use super::Limits;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Own<'a> {
     pub limits: Limits,
+    /// The number of its group.
+    pub group: Option<u32>,
     /// What the producer sent beside the payload; empty for nothing.
     pub headers: &'a [u8],
 }
@@ -15,28 +17,35 @@ pub(crate) struct Own<'a> {
 /// A bit of the mask for each part, in the order of the parts.
 const ATTEMPTS: u8 = 1 << 0;
 const LOCK: u8 = 1 << 1;
+const GROUP: u8 = 1 << 4;
 const HEADERS: u8 = 1 << 6;
 
 /// The mask itself.
 const MASK_BYTES: usize = 1;
 const ATTEMPTS_BYTES: usize = 4;
 const LOCK_BYTES: usize = 5;
+const GROUP_BYTES: usize = 4;
 /// Length of the headers, which follow it.
 const HEADERS_BYTES: usize = 2;
 
 /// The parts of a fixed size, in their order.
-const FIXED: [(u8, usize); 2] = [(ATTEMPTS, ATTEMPTS_BYTES), (LOCK, LOCK_BYTES)];
+const FIXED: [(u8, usize); 3] = [
+    (ATTEMPTS, ATTEMPTS_BYTES),
+    (LOCK, LOCK_BYTES),
+    (GROUP, GROUP_BYTES),
+];
 
 impl<'a> Own<'a> {
     #[inline]
     pub fn is_none(&self) -> bool {
-        self.limits == Limits::default() && self.headers.is_empty()
+        self.limits == Limits::default() && self.group.is_none() && self.headers.is_empty()
     }
 
     fn mask(&self) -> u8 {
         let part = |there, bit| if there { bit } else { 0 };
         part(self.limits.attempts != 0, ATTEMPTS)
             | part(self.limits.lock != Span::ZERO, LOCK)
+            | part(self.group.is_some(), GROUP)
             | part(!self.headers.is_empty(), HEADERS)
     }
 
@@ -57,6 +66,9 @@ impl<'a> Own<'a> {
         }
         if mask & LOCK != 0 {
             out.extend_from_slice(&self.limits.lock.millis().to_le_bytes()[..LOCK_BYTES]);
+        }
+        if let Some(group) = self.group {
+            out.extend_from_slice(&group.to_le_bytes());
         }
         if mask & HEADERS != 0 {
             debug_assert!(self.headers.len() <= usize::from(u16::MAX));
@@ -88,6 +100,7 @@ pub(super) fn length(body: &[u8]) -> usize {
 pub(super) fn read(body: &[u8]) -> Own<'_> {
     Own {
         limits: limits(body),
+        group: group(body),
         headers: headers(body),
     }
 }
@@ -105,6 +118,13 @@ pub(super) fn limits(body: &[u8]) -> Limits {
         limits.lock = Span::from_millis(u64::from_le_bytes(lock));
     }
     limits
+}
+
+pub(super) fn group(body: &[u8]) -> Option<u32> {
+    let at = part_at(body, GROUP)?;
+    let mut group = [0; GROUP_BYTES];
+    group.copy_from_slice(&body[at..at + GROUP_BYTES]);
+    Some(u32::from_le_bytes(group))
 }
 
 pub(super) fn headers(body: &[u8]) -> &[u8] {

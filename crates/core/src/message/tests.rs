@@ -41,7 +41,16 @@ fn limits() -> [Limits; 4] {
 const LONG: &[u8] = &[b'h'; 4096];
 
 fn owns() -> impl Iterator<Item = Own<'static>> {
-    let of = |limits| [b"", b"h" as &[u8], LONG].map(|headers| Own { limits, headers });
+    let of = |limits| {
+        let groups = [None, Some(0), Some(u32::MAX - 1)];
+        groups.into_iter().flat_map(move |group| {
+            [b"", b"h" as &[u8], LONG].map(|headers| Own {
+                limits,
+                group,
+                headers,
+            })
+        })
+    };
     limits().into_iter().flat_map(of)
 }
 
@@ -259,6 +268,13 @@ fn an_option_costs_its_own_bytes_and_the_mask() {
         (limits(0, Span::ZERO), &[0; 55], 58),
         (limits(3, Span::MAX), &[0; 55], 67),
     ] {
-        assert_eq!(length(&Own { limits, headers }), expected);
+        let own = |group| Own {
+            limits,
+            group,
+            headers,
+        };
+        assert_eq!(length(&own(None)), expected);
+        let mask = usize::from(expected == 0);
+        assert_eq!(length(&own(Some(7))), expected + 4 + mask);
     }
 }
