@@ -13,6 +13,8 @@ pub const NAME: &std::ffi::CStr = c"mq";
 
 // The module is a library for servers only, and its allocator asks the server for memory: so its
 // sources are compiled in here, without its entry point and its allocator.
+#[path = "../../src/authority.rs"]
+pub mod authority;
 #[path = "../../src/commands/mod.rs"]
 pub mod commands;
 #[path = "../../src/config.rs"]
@@ -23,15 +25,15 @@ pub mod datatype;
 pub mod error;
 #[path = "../../src/info.rs"]
 pub mod info;
+#[path = "../../src/looks/mod.rs"]
+mod looks;
 #[path = "../../src/parse.rs"]
 pub mod parse;
 #[path = "../../src/redis/mod.rs"]
 pub mod redis;
-#[path = "../../src/role.rs"]
-pub mod role;
 #[path = "../../src/turn.rs"]
 pub mod turn;
-#[path = "../../src/wake.rs"]
+#[path = "../../src/wake/mod.rs"]
 pub mod wake;
 
 // The model tests use all of these, the target a part.
