@@ -83,7 +83,8 @@ fn met(ctx: &Ctx, name: KeyName<'_>) {
         if let Some(stored) = key.value_mut() {
             if let Some(due) = stored.queue.next_due() {
                 let now_ms = ctx.clock_us() / 1000;
-                note(ctx, name, now_ms, due.millis(), stored);
+                // What is due longer is no backlog: it has not been looked at.
+                note(ctx, name, now_ms, due.millis().max(now_ms + 1), stored);
             }
         }
     }
