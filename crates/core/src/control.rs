@@ -203,11 +203,16 @@ impl Queue {
     }
 
     /// Why one more message of `group` is refused; counts that.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_full(&mut self, group: &[u8]) -> Option<Full> {
         if self.is_plain() {
             return None;
         }
+        self.count_if_full(group)
+    }
+
+    #[cold]
+    fn count_if_full(&mut self, group: &[u8]) -> Option<Full> {
         let full = self.full(group);
         if full.is_some() {
             count(&mut self.refused);
@@ -215,7 +220,6 @@ impl Queue {
         full
     }
 
-    #[cold]
     fn full(&self, group: &[u8]) -> Option<Full> {
         let limits = self.limits();
         let counts = &self.counts;

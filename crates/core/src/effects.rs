@@ -391,13 +391,14 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// What the message itself keeps of it, beside payload, priority and the number of its group.
+    /// What the message itself keeps of it, beside payload and priority; `group` is the number of its
+    /// group.
     #[inline]
-    pub fn own(&self) -> Own<'a> {
+    pub fn own(&self, group: Option<u32>) -> Own<'a> {
         Own {
             limits: self.limits,
             headers: self.extras.headers,
-            group: None,
+            group,
         }
     }
 }

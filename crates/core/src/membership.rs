@@ -56,22 +56,25 @@ impl Queue {
     /// The name of a message's group; empty for none.
     #[inline]
     pub(crate) fn group_name(&self, message: &Message) -> &[u8] {
-        match (message.group(), &self.groups) {
-            (Some(group), Some(groups)) => &groups.get(group).key,
-            _ => &[],
-        }
+        let Some(groups) = &self.groups else {
+            return &[];
+        };
+        message.group().map_or(&[], |group| &groups.get(group).key)
     }
 
     /// What a message keeps of `content`. It counts as a member of its group from now on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn own_of<'a>(&mut self, content: &Content<'a>) -> Own<'a> {
-        let mut own = content.own();
-        if !content.extras.group.is_empty() {
-            let group = self.group_or_new(content.extras.group);
-            self.groups_or_new().add_member(group);
-            own.group = Some(group);
-        }
-        own
+        let name = content.extras.group;
+        let group = (!name.is_empty()).then(|| self.join_group(name));
+        content.own(group)
+    }
+
+    #[cold]
+    fn join_group(&mut self, name: &[u8]) -> u32 {
+        let group = self.group_or_new(name);
+        self.groups_or_new().add_member(group);
+        group
     }
 
     /// Gives an unlinked message new content; its group may be another one.
@@ -159,10 +162,11 @@ impl Queue {
         }
     }
 
-    /// A message of `group` was handed over from the lane of `priority`: turns, rates and rooms
-    /// change.
+    /// A message was handed over: turns, rates and rooms change.
     #[cold]
-    pub(crate) fn count_delivery(&mut self, group: Option<u32>, priority: Priority) {
+    pub(crate) fn count_delivery(&mut self, slot: u32) {
+        let message = self.messages.get(slot);
+        let (group, priority) = (message.group(), message.priority());
         let now = self.frame_now();
         if let Some(groups) = &mut self.groups {
             groups.took_turn(group, priority);
