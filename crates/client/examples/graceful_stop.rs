@@ -1,7 +1,8 @@
 //! A graceful stop: at SIGTERM or Ctrl-C the worker takes nothing new, gives back what it has not
 //! begun, lets its handlers finish for up to ten seconds, and says what it had to leave.
 //!
-//! A handler that watches its cancellation can put its work down in time.
+//! A handler that watches its cancellation can put its work down: after the grace time it is told, and
+//! has two seconds to answer. One that does not look is dropped, and its message given back.
 
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let stats = worker.stats();
     println!("finished {}, given back {}", stats.finished, stats.released);
+    println!("given back past the grace: {:?}", report.given_back);
     println!("left unfinished: {:?}", report.unfinished);
     println!("left unanswered: {:?}", report.unanswered);
     Ok(())

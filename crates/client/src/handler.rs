@@ -72,7 +72,14 @@ where
 {
     async fn handle(&self, message: Message<T>) -> Verdict {
         let function = Arc::clone(&self.0);
-        match tokio::task::spawn_blocking(move || function(message).into_verdict()).await {
+        // The thread goes on when the slot is dropped.
+        let held = message.hold();
+        let work = move || {
+            let verdict = function(message).into_verdict();
+            drop(held);
+            verdict
+        };
+        match tokio::task::spawn_blocking(work).await {
             Ok(verdict) => verdict,
             // The slot's own catch turns this into the message's panic.
             Err(failed) => match failed.try_into_panic() {

@@ -8,14 +8,17 @@ use std::{
 
 use crate::{
     id::MessageId,
-    worker::{delivery::Delivery, QueueName},
+    worker::{
+        delivery::{Delivery, Held},
+        QueueName,
+    },
 };
 
 /// One delivery of a message.
 pub struct Message<T> {
     /// The payload's value.
     pub value: T,
-    delivery: Arc<Delivery>,
+    delivery: Held,
     queue: Arc<QueueName>,
 }
 
@@ -23,7 +26,7 @@ impl<T> Message<T> {
     pub(crate) fn new(value: T, delivery: Arc<Delivery>, queue: Arc<QueueName>) -> Self {
         Self {
             value,
-            delivery,
+            delivery: Held::new(delivery),
             queue,
         }
     }
@@ -74,19 +77,28 @@ impl<T> Message<T> {
     }
 
     /// A token that is cancelled when the lock is lost, the message is cancelled, or the worker
-    /// stopped without waiting any longer.
+    /// stops and its grace time is over.
     pub fn cancellation(&self) -> Cancellation {
         Cancellation(Arc::clone(&self.delivery))
     }
 
-    /// Whether the lock is lost: what this handler returns is not reported any more.
+    /// Whether this handler should end: somebody else has the message, it was cancelled, or the
+    /// worker stops and its grace time is over. Only in the last case what it returns still
+    /// counts, if it does so within the
+    /// [`cancel_timeout`](crate::WorkerBuilder::cancel_timeout).
     pub fn is_cancelled(&self) -> bool {
-        self.delivery.is_lost()
+        self.delivery.is_cancelled()
     }
 
-    /// Returns when the lock is lost, else never.
+    /// Returns when this handler should end, as [`is_cancelled`](Self::is_cancelled) says, else
+    /// never.
     pub async fn cancelled(&self) {
-        self.delivery.lost().await;
+        self.delivery.cancelled().await;
+    }
+
+    /// Keeps the message from being given back for as long as somebody works on it.
+    pub(crate) fn hold(&self) -> Held {
+        Held::new(Arc::clone(&self.delivery))
     }
 }
 
@@ -100,19 +112,19 @@ impl<T: fmt::Debug> fmt::Debug for Message<T> {
     }
 }
 
-/// Tells a handler, and whatever it has started, that the message is not its own any more.
+/// Tells a handler, and whatever it has started, that it should end.
 #[derive(Clone)]
 pub struct Cancellation(Arc<Delivery>);
 
 impl Cancellation {
-    /// Whether the lock is lost.
+    /// As [`Message::is_cancelled`].
     pub fn is_cancelled(&self) -> bool {
-        self.0.is_lost()
+        self.0.is_cancelled()
     }
 
-    /// Returns when the lock is lost, else never.
+    /// As [`Message::cancelled`].
     pub async fn cancelled(&self) {
-        self.0.lost().await;
+        self.0.cancelled().await;
     }
 }
 

@@ -57,7 +57,8 @@ fn worker_process() {
         stop.await.unwrap()
     });
     println!(
-        "\nleft {} {}",
+        "\nleft {} {} {}",
+        report.given_back.len(),
         report.unfinished.len(),
         report.unanswered.len()
     );
@@ -252,7 +253,7 @@ fn a_storm_of_signals_is_one_orderly_stop() {
                 "-INT"
             });
         }
-        assert_eq!(process.said("left"), "0 0");
+        assert_eq!(process.said("left"), "0 0 0");
         assert!(process.child.wait().unwrap().success());
         let info = queues.info();
         assert_eq!((info.locked, info.total_expired_locks), (0, 0), "{info:?}");
@@ -265,15 +266,16 @@ fn a_stop_beyond_its_grace_says_what_it_leaves() {
     let server = Server::start();
     let queues = Queues::new(&server);
     queues.enqueue(3);
-    let mut process = Process::start(&server, MS(50), MS(500), S(3_600));
+    let mut process = Process::start(&server, MS(50), S(3_600), S(3_600));
     process.said("ready");
     for _ in 0..3 {
         process.said("began");
     }
     process.signal("-TERM");
-    assert_eq!(process.said("left"), "3 0");
+    assert_eq!(process.said("left"), "3 0 0");
     assert!(process.child.wait().unwrap().success());
-    wait_until(PATIENCE, || queues.info().queued == 3);
+    let info = queues.info();
+    assert_eq!((info.queued, info.total_expired_locks), (3, 0), "{info:?}");
 }
 
 /// One worker's clock is an hour ahead and the other's an hour behind: delays, locks, their
@@ -340,7 +342,7 @@ fn worker_clocks_that_are_wrong_by_an_hour_change_nothing() {
     );
     for worker in &mut workers {
         worker.signal("-TERM");
-        assert_eq!(worker.said("left"), "0 0");
+        assert_eq!(worker.said("left"), "0 0 0");
     }
     // A killed worker's messages come back when its lock is over, not an hour later.
     queues.enqueue(4);

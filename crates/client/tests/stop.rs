@@ -7,11 +7,13 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
         Arc,
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use common::{all_done, eventually, fresh_name, info, queue, quick, shared_server, MS, S};
-use redis_mq_client::{EndOfQueue, EnqueueOptions, Message, MessageId, Outcome, Queue, Status};
+use redis_mq_client::{
+    blocking, EndOfQueue, EnqueueOptions, Message, MessageId, Outcome, Queue, Status,
+};
 use redis_mq_testkit::{Proxy, Server};
 use tokio::sync::Semaphore;
 
@@ -119,15 +121,109 @@ async fn a_handler_beyond_the_deadline_is_cancelled_dropped_and_reported() {
         .unwrap();
     eventually("it is begun", async || worker.stats().taken == 1).await;
     let report = worker.stop(MS(50)).await;
-    assert_eq!(report.unfinished, [MessageId::from("a")]);
-    assert!(report.unanswered.is_empty() && !report.is_clean());
+    assert_eq!(report.given_back, [MessageId::from("a")]);
+    assert!(report.unfinished.is_empty() && report.unanswered.is_empty() && !report.is_clean());
     assert!(dropped.load(Ordering::SeqCst));
     eventually("it is told", async || told.load(Ordering::SeqCst)).await;
-    // Nobody extends its lock any more.
-    eventually("it comes back", async || {
-        texts.status("a").await.unwrap() == Some(Status::Queued)
+    let stored = texts.get("a").await.unwrap().unwrap();
+    assert_eq!((stored.status, stored.attempts), (Status::Queued, 0));
+}
+
+/// As deployments do, again and again: neither the message nor its attempts are used up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stops_past_the_grace_burn_no_attempt_and_keep_the_order() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    for n in 0..10 {
+        let options = EnqueueOptions::new().id(n.to_string()).attempts(2);
+        let enqueued = texts.enqueue_with(&n.to_string(), options).await;
+        assert!(enqueued.unwrap().is_accepted());
+    }
+    for _ in 0..5 {
+        let worker = quick(url(), &name)
+            .handlers(5)
+            .cancel_timeout(MS(10))
+            .build(|_: Message<String>| std::future::pending::<()>())
+            .unwrap();
+        eventually("all handlers are busy", async || worker.stats().taken == 5).await;
+        eventually("all have begun", async || info(&texts).await.locked == 5).await;
+        let report = worker.stop(Duration::ZERO).await;
+        assert!(report.unfinished.is_empty() && report.unanswered.is_empty());
+        let info = info(&texts).await;
+        assert_eq!((info.queued, info.locked, info.dead), (10, 0, 0));
+    }
+    for n in 0..10 {
+        let stored = texts.get(n.to_string()).await.unwrap().unwrap();
+        assert_eq!(stored.attempts, 0, "{stored:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_looks_at_its_cancellation_can_put_its_work_down() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    for n in 0..30 {
+        enqueue(&texts, &n.to_string()).await;
+    }
+    let begun = Arc::new(AtomicUsize::new(0));
+    let worker = quick(url(), &name)
+        .handlers(30)
+        .cancel_timeout(S(60))
+        .build({
+            let begun = begun.clone();
+            move |message: Message<String>| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                async move {
+                    message.cancelled().await;
+                    // Longer than the lock, which is still extended.
+                    tokio::time::sleep(S(2)).await;
+                    Outcome::RetryAfter(S(3_600))
+                }
+            }
+        })
+        .unwrap();
+    eventually("all have begun", async || {
+        begun.load(Ordering::SeqCst) == 30
     })
     .await;
+    let report = worker.stop(Duration::ZERO).await;
+    assert!(report.is_clean(), "{report:?}");
+    let info = info(&texts).await;
+    assert_eq!(
+        (info.queued_with_backoff, info.total_expired_locks),
+        (30, 0)
+    );
+    assert_eq!((worker.stats().retried, worker.stats().lost_locks), (30, 0));
+}
+
+/// A thread cannot be stopped from outside: its message must not go to another worker at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_on_a_blocking_thread_keeps_its_lock_and_is_reported() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    enqueue(&texts, "a").await;
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let held = std::sync::Mutex::new(held);
+    let begun = Arc::new(AtomicBool::new(false));
+    let worker = quick(url(), &name)
+        .lock(S(60))
+        .cancel_timeout(MS(10))
+        .build(blocking({
+            let begun = begun.clone();
+            move |message: Message<String>| {
+                drop(message.into_value());
+                begun.store(true, Ordering::SeqCst);
+                // Until the end of the test.
+                let _ = held.lock().unwrap().recv();
+            }
+        }))
+        .unwrap();
+    eventually("it is begun", async || begun.load(Ordering::SeqCst)).await;
+    let report = worker.stop(Duration::ZERO).await;
+    assert_eq!(report.unfinished, [MessageId::from("a")]);
+    assert!(report.given_back.is_empty());
+    assert_eq!(texts.status("a").await.unwrap(), Some(Status::Locked));
+    drop(release);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -331,10 +427,56 @@ async fn a_worker_whose_runtime_has_ended_holds_nothing() {
         texts.status("a").await.unwrap() == Some(Status::Queued)
     })
     .await;
+    assert_eq!(texts.get("a").await.unwrap().unwrap().attempts, 0);
+    eventually("it knows", async || !worker.is_running()).await;
+    // A wait that was under way may have got it again, and gives it back too.
+    eventually("all is given back", async || {
+        let stats = worker.stats();
+        stats.released == stats.taken && info(&texts).await.queued == 1
+    })
+    .await;
+    let delivered = info(&texts).await.total_delivered;
+    assert!(delivered <= 2, "delivered {delivered} times");
     // Longer than any wait of this worker: it takes nothing without handlers.
     tokio::time::sleep(MS(700)).await;
-    assert_eq!(info(&texts).await.total_delivered, 1);
-    assert!(worker.stop(S(1)).await.is_clean());
+    assert_eq!(info(&texts).await.total_delivered, delivered);
+    // On a runtime that lives it begins anew.
+    assert!(worker.start().unwrap() && worker.is_running());
+    eventually("it is begun again", async || {
+        worker.stats().taken == delivered + 1
+    })
+    .await;
+    let report = worker.stop(Duration::ZERO).await;
+    assert_eq!(report.given_back, [MessageId::from("a")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_runtime_has_ended_reports_what_it_left() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    for n in 0..20 {
+        enqueue(&texts, &n.to_string()).await;
+    }
+    let keep = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let worker = {
+        let _entered = runtime.enter();
+        let keep = keep.clone();
+        quick(url(), &name)
+            .lock(S(60))
+            .handlers(20)
+            .build(move |message: Message<String>| {
+                keep.lock().unwrap().push(message);
+                std::future::pending::<()>()
+            })
+            .unwrap()
+    };
+    eventually("all are begun", async || keep.lock().unwrap().len() == 20).await;
+    runtime.shutdown_background();
+    eventually("it knows", async || !worker.is_running()).await;
+    let report = worker.stop(S(1)).await;
+    assert_eq!((report.unfinished.len(), report.given_back.len()), (20, 0));
+    assert_eq!(info(&texts).await.locked, 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

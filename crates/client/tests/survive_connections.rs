@@ -8,16 +8,17 @@ use std::{
     io::Read,
     net::TcpListener,
     sync::{
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         Arc,
     },
     time::Duration,
 };
 
 use common::{all_done, client, eventually, info, queue, quick, MS, S};
-use redis_mq_client::{redis, EndOfQueue, Event, Message, Side, Worker};
+use redis_mq_client::{connect, redis, EndOfQueue, Event, Message, Side, Worker};
 use redis_mq_testkit::{Direction, Proxy, Server};
 use survival::{all_handled, blocked, command, counting, Producer, NAME};
+use tokio::sync::Semaphore;
 
 /// The connection breaks at every single byte of what the server sends, and of what the client
 /// sends, one after the other.
@@ -141,4 +142,62 @@ async fn an_outage_does_not_make_a_worker_spin() {
     assert_eq!(worker.stats().outages, 1);
     assert!(worker.is_running());
     assert!(worker.stop(Duration::ZERO).await.is_clean());
+}
+
+/// The source of connections panics while an answer is being sent, again and again: the answer is
+/// sent once it does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_panics_is_an_outage_and_loses_no_answer() {
+    let server = Server::start();
+    let panics = Arc::new(AtomicBool::new(false));
+    let panicked = Arc::new(AtomicUsize::new(0));
+    let source = connect::from_fn({
+        let (panics, panicked, url) = (panics.clone(), panicked.clone(), server.url());
+        move || {
+            let (panics, panicked) = (panics.clone(), panicked.clone());
+            let url = url.clone();
+            async move {
+                if panics.load(Ordering::SeqCst) {
+                    panicked.fetch_add(1, Ordering::SeqCst);
+                    panic!("on purpose");
+                }
+                redis::Client::open(url)
+            }
+        }
+    });
+    let go = Arc::new(Semaphore::new(0));
+    let worker = Worker::builder(source, NAME)
+        .lock(S(3_600))
+        .handlers(3)
+        .reconnect_backoff(MS(1), MS(20))
+        .build({
+            let go = go.clone();
+            move |_: Message<u32>| {
+                let go = go.clone();
+                async move { go.acquire().await.unwrap().forget() }
+            }
+        })
+        .unwrap();
+    let mut producer = Producer::new(server.url()).await;
+    producer.enqueue(3).await;
+    eventually("all are begun", async || worker.stats().taken == 3).await;
+    panics.store(true, Ordering::SeqCst);
+    command(&server, &["CLIENT", "KILL", "TYPE", "normal"])
+        .await
+        .ok();
+    go.add_permits(3);
+    let begun = panicked.load(Ordering::SeqCst);
+    eventually("the source has panicked many times", async || {
+        panicked.load(Ordering::SeqCst) >= begun + 10
+    })
+    .await;
+    assert!(worker.is_running());
+    panics.store(false, Ordering::SeqCst);
+    eventually("all answers arrive", async || worker.stats().finished == 3).await;
+    let mut producer = Producer::new(server.url()).await;
+    producer.next = 3;
+    producer.enqueue(3).await;
+    go.add_permits(3);
+    all_done(&producer.queue, 6).await;
+    assert!(worker.stop(S(10)).await.is_clean());
 }

@@ -402,3 +402,62 @@ async fn workers_share_a_queue_and_each_message_goes_to_one_of_them() {
         .unwrap();
     assert_eq!(locked, redis::Value::Nil);
 }
+
+/// An error as no error should be.
+struct Hostile;
+
+impl std::fmt::Debug for Hostile {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("Debug, on purpose")
+    }
+}
+
+impl std::fmt::Display for Hostile {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("Display, on purpose")
+    }
+}
+
+impl std::error::Error for Hostile {}
+
+impl Drop for Hostile {
+    fn drop(&mut self) {
+        panic!("Drop, on purpose")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_and_panics_that_panic_cost_no_handler() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let worker = quick(url(), &name)
+        .handlers(2)
+        .build(|message: Message<String>| async move {
+            match message.value.as_str() {
+                "error" => Err(Hostile),
+                "panic" => std::panic::panic_any(Hostile),
+                _ => Ok(()),
+            }
+        })
+        .unwrap();
+    for n in 0..4 {
+        for what in ["error", "panic"] {
+            let options = EnqueueOptions::new().id(format!("{what}-{n}"));
+            let enqueued = texts.enqueue_with(&what.to_owned(), options).await;
+            assert!(enqueued.unwrap().is_accepted());
+        }
+    }
+    eventually("all are answered", async || {
+        let stats = worker.stats();
+        (stats.retried, stats.dead) == (4, 4)
+    })
+    .await;
+    assert!(texts.enqueue(&"fine".into()).await.unwrap().is_accepted());
+    eventually("it works on", async || worker.stats().finished == 1).await;
+    let stored = texts.get("error-0").await.unwrap().unwrap();
+    assert_eq!(
+        (stored.status, stored.attempts),
+        (redis_mq_client::Status::QueuedWithBackoff, 1)
+    );
+    assert!(worker.stop(S(10)).await.is_clean());
+}

@@ -8,7 +8,7 @@ use tokio::time::{sleep, Duration, Instant};
 use super::{
     core::{Core, Phase},
     delivery::{Delivery, LostLock},
-    desk::Letter,
+    desk::{Letter, Post},
     events::{Event, Side},
     link::Link,
     meter::Count,
@@ -25,6 +25,12 @@ use crate::{
 /// How many answers go out before replies are read.
 const BATCH: usize = 1_000;
 
+/// How long to wait after an extension was refused.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often the log is told that extensions are refused.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
 /// How often to ask the server to end the wait of the other connection, when the worker stops.
 const UNBLOCK_EVERY: Duration = Duration::from_millis(20);
 
@@ -35,7 +41,6 @@ pub(crate) async fn run(core: Arc<Core>) {
     let mut answering = Answering::new(Arc::clone(&core));
     loop {
         let now = *phase.borrow_and_update();
-        answering.collect();
         let stopping = now >= Phase::Draining && !core.taking_has_ended();
         if answering.has_work(stopping) {
             tokio::select! {
@@ -59,40 +64,28 @@ pub(crate) async fn run(core: Arc<Core>) {
             () = sleep(UNBLOCK_EVERY), if stopping => {}
         }
     }
-    core.desk.put_back(answering.letters);
 }
 
 struct Answering {
     core: Arc<Core>,
     link: Link,
-    letters: Vec<Letter>,
-    extensions: Vec<Arc<Delivery>>,
     sampler: Sampler,
+    /// When the log was last told that an extension was refused.
+    warned: Option<Instant>,
 }
 
 impl Answering {
     fn new(core: Arc<Core>) -> Self {
         Self {
             link: Link::new(Arc::clone(&core.spec), Side::Answer, Duration::ZERO),
-            letters: Vec::new(),
-            extensions: Vec::new(),
             sampler: Sampler::new(&core.spec.settings),
+            warned: None,
             core,
         }
     }
 
-    fn collect(&mut self) {
-        let post = self
-            .core
-            .desk
-            .collect(BATCH.saturating_sub(self.letters.len()));
-        self.letters.extend(post.letters);
-        self.extensions.extend(post.extensions);
-    }
-
     fn has_work(&self, stopping: bool) -> bool {
-        !self.letters.is_empty()
-            || !self.extensions.is_empty()
+        self.core.desk.has_post()
             || self.sampler.is_due()
             || (stopping && self.core.blocked().is_some())
     }
@@ -103,11 +96,8 @@ impl Answering {
             self.core.desk.set_cut_off(true);
         }
         self.link.connection().await;
-        // While there was no connection, handlers have ended and locks were lost.
-        self.extensions
-            .retain(|delivery| !delivery.ended.load(std::sync::atomic::Ordering::Acquire));
-        self.extensions.retain(|delivery| !delivery.is_lost());
-        let (batch, sampled) = self.batch(stopping);
+        let post = self.core.desk.collect(BATCH);
+        let (batch, sampled) = self.batch(&post, stopping);
         if batch.is_empty() {
             return;
         }
@@ -116,7 +106,7 @@ impl Answering {
             Ok(replies) => replies,
             Err(error) => return self.failed(&error),
         };
-        match self.read(replies, sent, sampled) {
+        match self.read(&post, replies, sent, sampled) {
             Some(error) => self.failed(&error),
             None => {
                 self.link.succeeded();
@@ -130,10 +120,10 @@ impl Answering {
         self.link.failed(error);
     }
 
-    fn batch(&self, stopping: bool) -> (Pipeline, bool) {
+    fn batch(&self, post: &Post, stopping: bool) -> (Pipeline, bool) {
         let queue = &self.core.spec.queue.key[..];
-        let mut batch = pipeline(self.extensions.len() + self.letters.len() + 2);
-        for delivery in &self.extensions {
+        let mut batch = pipeline(post.extensions.len() + post.letters.len() + 2);
+        for delivery in &post.extensions {
             let command = batch
                 .cmd("MQ.EXTEND")
                 .arg(queue)
@@ -142,7 +132,7 @@ impl Answering {
         }
         for Letter {
             delivery, answer, ..
-        } in &self.letters
+        } in &post.letters
         {
             let id = delivery.id.as_bytes();
             let mut command = redis::Cmd::with_capacity(7, queue.len() + id.len() + 40);
@@ -174,49 +164,68 @@ impl Answering {
     /// Reads the replies; returns an error that calls for a new connection, if there is one.
     fn read(
         &mut self,
+        post: &Post,
         replies: Vec<RedisResult<Value>>,
         sent: Instant,
         sampled: bool,
     ) -> Option<RedisError> {
         let mut replies = replies.into_iter();
         let mut failure = None;
-        let mut unsure = Vec::new();
-        for delivery in std::mem::take(&mut self.extensions) {
+        let mut unsure = Post::default();
+        let every = self.core.desk.ask_every();
+        for delivery in &post.extensions {
             match replies.next().map(reply::extended) {
                 Some(Ok(Extended::Held)) => {
-                    delivery.extended(sent);
+                    delivery.extended(sent, every);
                     self.core.desk.beat_by(delivery.extend_at());
                 }
-                Some(Ok(Extended::Taken)) => self.core.lose(&delivery, LostLock::Taken),
-                Some(Ok(Extended::Gone)) => self.core.lose(&delivery, LostLock::Gone),
-                Some(Err(error)) => {
-                    failure = Some(error);
-                    unsure.push(delivery);
+                Some(Ok(Extended::Taken)) => self.core.lose(delivery, LostLock::Taken),
+                Some(Ok(Extended::Gone)) => self.core.lose(delivery, LostLock::Gone),
+                Some(Err(error)) if is_final(&error) || error.code() == Some("NOPERM") => {
+                    self.extension_refused(delivery, &error);
                 }
-                None => unsure.push(delivery),
-            }
-        }
-        self.extensions = unsure;
-        let (mut settled, mut unsure) = (Vec::with_capacity(self.letters.len()), Vec::new());
-        for letter in std::mem::take(&mut self.letters) {
-            match replies.next().map(reply::answered) {
-                Some(Ok(answered)) => self.arrived(&letter, answered),
-                Some(Err(error)) if is_final(&error) => self.refused(&letter, &error),
                 unknown => {
                     failure = unknown.and_then(Result::err).or(failure);
-                    unsure.push(letter);
-                    continue;
+                    unsure.extensions.push(Arc::clone(delivery));
                 }
             }
-            settled.push(letter);
         }
-        self.core.desk.settle(&settled);
-        self.letters = unsure;
+        let mut settled = Vec::with_capacity(post.letters.len());
+        for letter in &post.letters {
+            match replies.next().map(reply::answered) {
+                Some(Ok(answered)) => settled.push((letter, Ok(answered))),
+                Some(Err(error)) if is_final(&error) => settled.push((letter, Err(error))),
+                unknown => {
+                    failure = unknown.and_then(Result::err).or(failure);
+                    unsure.letters.push(letter.clone());
+                }
+            }
+        }
+        // First of all: a listener or a recorder that panics must not make them be sent again.
+        self.core.desk.settle(unsure);
+        for (letter, answered) in settled {
+            match answered {
+                Ok(answered) => self.arrived(letter, answered),
+                Err(error) => self.refused(letter, &error),
+            }
+        }
         if sampled {
             let info = replies.next().and_then(Result::ok);
             self.sampler.sampled(&self.core, info);
         }
         failure
+    }
+
+    /// The server answers, but does not extend locks: no new connection helps, and answers go on.
+    fn extension_refused(&mut self, delivery: &Delivery, error: &RedisError) {
+        let now = Instant::now();
+        if self.warned.is_none_or(|at| now >= at + WARN_EVERY) {
+            let queue = &self.core.spec.queue.shown;
+            tracing::warn!(%queue, id = %delivery.id, %error, "the server does not extend locks");
+            self.warned = Some(now);
+        }
+        delivery.ask_again(now + (delivery.lock / 8).min(ASK_AGAIN));
+        self.core.desk.beat_by(delivery.extend_at());
     }
 
     fn arrived(&self, letter: &Letter, answered: Answered) {

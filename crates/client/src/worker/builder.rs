@@ -137,6 +137,14 @@ impl<C> WorkerBuilder<C> {
         self
     }
 
+    /// How long handlers may go on after the grace time of a stop, once their
+    /// [`cancellation`](crate::Message::cancellation) has told them; 2 seconds by default. What
+    /// they return counts, so that a handler can put its work down.
+    pub fn cancel_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.cancel_timeout = timeout;
+        self
+    }
+
     /// Decides for handlers that return [`Outcome::RetryByPolicy`]; exponential by default.
     pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
         self.settings.retry_policy = policy;
@@ -218,7 +226,6 @@ impl<C> WorkerBuilder<C> {
         let worker = Worker {
             spec: Arc::new(spec),
             run: Default::default(),
-            stopping: Default::default(),
         };
         match start {
             Start::Automatic => worker.start_after(Duration::ZERO)?,

@@ -3,9 +3,13 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{sleep_until, Instant},
+};
 
 use super::{
     delivery::{Delivery, LostLock},
@@ -14,6 +18,7 @@ use super::{
     meter::{Count, Meter},
     settings::Settings,
     slot::Runner,
+    stop::StopReport,
 };
 use crate::{connect::Connect, id::show_bytes, info::QueueInfo};
 
@@ -78,6 +83,10 @@ pub(crate) struct Core {
     taking_ended: watch::Sender<bool>,
     /// The queue's state as last sampled.
     sample: Mutex<Option<Arc<QueueInfo>>>,
+    /// Until when handlers may go on, once it stops.
+    deadline: watch::Sender<Option<Instant>>,
+    /// What was left, once it has ended.
+    report: watch::Sender<Option<StopReport>>,
 }
 
 impl Core {
@@ -89,11 +98,17 @@ impl Core {
             blocked: Mutex::new(None),
             taking_ended: watch::Sender::new(false),
             sample: Mutex::new(None),
+            deadline: watch::Sender::new(None),
+            report: watch::Sender::new(None),
         }
     }
 
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        *self.phase.borrow() == Phase::Running
     }
 
     pub(crate) fn advance(&self, to: Phase) {
@@ -104,6 +119,60 @@ impl Core {
             }
             forward
         });
+    }
+
+    /// Takes nothing new from now on, gives back what was not begun, and lets handlers go on until
+    /// the deadline; of two deadlines the earlier one counts.
+    pub(crate) fn begin_to_stop(&self, deadline: Instant) {
+        self.advance(Phase::Draining);
+        self.desk.close();
+        self.deadline
+            .send_modify(|at| *at = Some(at.map_or(deadline, |at| at.min(deadline))));
+    }
+
+    /// Returns when handlers may not go on, else never.
+    pub(crate) async fn deadline_passed(&self) {
+        let mut deadline = self.deadline.subscribe();
+        loop {
+            let at = *deadline.borrow_and_update();
+            let passed = async {
+                match at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = passed => return,
+                // The sender lives as long as `self`.
+                _ = deadline.changed() => {}
+            }
+        }
+    }
+
+    /// How long it is until the deadline.
+    pub(crate) fn time_left(&self) -> Duration {
+        let deadline = *self.deadline.borrow();
+        deadline.map_or(Duration::ZERO, |at| {
+            at.saturating_duration_since(Instant::now())
+        })
+    }
+
+    /// Tells what was left. Only the first call counts.
+    pub(crate) fn set_report(&self, report: StopReport) {
+        self.report.send_if_modified(|told| {
+            let first = told.is_none();
+            told.get_or_insert(report);
+            first
+        });
+    }
+
+    /// Waits for the end; what was left then.
+    pub(crate) async fn ended(&self) -> StopReport {
+        let mut report = self.report.subscribe();
+        let told = report.wait_for(Option::is_some).await;
+        told.ok()
+            .and_then(|report| report.clone())
+            .unwrap_or_default()
     }
 
     pub(crate) fn end_taking(&self) {

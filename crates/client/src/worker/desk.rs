@@ -3,16 +3,20 @@
 use std::{
     collections::VecDeque,
     sync::{atomic::Ordering, Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use slab::Slab;
 use tokio::{sync::Notify, time::Instant};
 
-use super::delivery::{Delivery, LostLock};
-use crate::outcome::Answer;
+use super::{
+    delivery::{Delivery, LostLock, ASK_EVERY},
+    stop::StopReport,
+};
+use crate::{id::MessageId, outcome::Answer};
 
 /// An answer on its way to the server.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Letter {
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) answer: Answer,
@@ -21,10 +25,27 @@ pub(crate) struct Letter {
 }
 
 /// What is to be sent: locks to extend, and answers.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Post {
     pub(crate) extensions: Vec<Arc<Delivery>>,
     pub(crate) letters: Vec<Letter>,
+}
+
+impl Post {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.extensions.is_empty() && self.letters.is_empty()
+    }
+}
+
+/// What the heartbeat has seen.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// The deliveries whose lock has ended.
+    pub(crate) ended: Vec<Arc<Delivery>>,
+    /// How many messages were given back since no slot began them.
+    pub(crate) given_back: usize,
+    /// When to look again; `None`: when there is something.
+    pub(crate) next: Option<Instant>,
 }
 
 /// Shared by the tasks of one run of a worker. One lock guards it all and is never held while
@@ -51,9 +72,14 @@ struct State {
     ready: VecDeque<Arc<Delivery>>,
     /// With a handler.
     running: Slab<Arc<Delivery>>,
+    /// With nobody, but perhaps still being worked on; kept for the report.
+    unfinished: Vec<Arc<Delivery>>,
+    /// Those whose handlers were dropped, and that were given back; kept for the report.
+    given_back: Vec<MessageId>,
     post: Post,
-    /// Answers that have left `post` and are not known to have arrived.
-    sending: usize,
+    /// What has been collected and is not settled. It is still here, so that whoever sends it may
+    /// fail in any way, and the next one sends it.
+    sending: Arc<Post>,
     /// How many of all these are doubtful.
     doubtful: usize,
     /// Answers cannot be sent at the moment.
@@ -97,7 +123,7 @@ impl Desk {
     }
 
     fn free_in(&self, state: &State) -> usize {
-        let unsent = state.post.letters.len() + state.sending;
+        let unsent = state.post.letters.len() + state.sending.letters.len();
         let waits = state.doubtful > 0 || (state.cut_off && unsent > 0);
         if unsent > self.most_unsent || waits || state.stalled {
             return 0;
@@ -130,7 +156,7 @@ impl Desk {
     /// Puts deliveries before the handlers, or gives them back if nobody would begin them.
     pub(crate) fn admit(&self, deliveries: Vec<Arc<Delivery>>) {
         let mut state = self.state();
-        if let Some(due) = deliveries.iter().map(|delivery| delivery.extend_at()).min() {
+        if let Some(due) = deliveries.iter().map(|delivery| delivery.begin_by()).min() {
             self.look_by(&mut state, due);
         }
         state.ready.extend(deliveries);
@@ -177,6 +203,7 @@ impl Desk {
                 while let Some(delivery) = state.ready.pop_front() {
                     match delivery.how_lost() {
                         None => {
+                            self.look_by(&mut state, delivery.extend_at());
                             let key = state.running.insert(Arc::clone(&delivery));
                             self.wake_slot(&mut state);
                             drop(state);
@@ -211,14 +238,28 @@ impl Desk {
             return;
         };
         delivery.ended.store(true, Ordering::Release);
-        let report = match (delivery.how_lost(), &answer) {
-            (None, _) | (Some(LostLock::Unconfirmed), Some(Answer::Success(_))) => answer,
-            _ => None,
-        };
-        if let Some(answer) = report {
-            self.send(&mut state, delivery, answer);
+        match (delivery.how_lost(), answer) {
+            (None, Some(answer))
+            | (Some(LostLock::Unconfirmed), Some(answer @ Answer::Success(_))) => {
+                self.send(&mut state, delivery, answer);
+            }
+            (None | Some(LostLock::Unconfirmed), None) if delivery.is_held() => {
+                state.unfinished.push(delivery);
+            }
+            (None | Some(LostLock::Unconfirmed), None) => {
+                state.given_back.push(delivery.id.clone());
+                self.send(&mut state, delivery, Answer::Release);
+            }
+            _ => {}
         }
         self.tell_room(&mut state);
+    }
+
+    /// Asks all handlers to end.
+    pub(crate) fn cancel(&self) {
+        for (_, delivery) in &self.state().running {
+            delivery.stop();
+        }
     }
 
     /// No delivery is begun any more; those that were not are given back.
@@ -231,13 +272,30 @@ impl Desk {
     }
 
     /// Gives up on everything that is still being handled.
-    pub(crate) fn abandon(&self) -> Vec<Arc<Delivery>> {
-        let abandoned: Vec<_> = self.state().running.drain().collect();
+    pub(crate) fn abandon(&self) {
+        let mut state = self.state();
+        let abandoned: Vec<_> = state.running.drain().collect();
         for delivery in &abandoned {
             delivery.ended.store(true, Ordering::Release);
-            delivery.lose(LostLock::Stopped);
         }
-        abandoned
+        state.unfinished.extend(abandoned);
+    }
+
+    /// What is left in the end.
+    pub(crate) fn left(&self) -> StopReport {
+        let state = self.state();
+        let id = |delivery: &Arc<Delivery>| delivery.id.clone();
+        let letters = state.sending.letters.iter().chain(&state.post.letters);
+        let unanswered: Vec<_> = letters.map(|letter| id(&letter.delivery)).collect();
+        let given_back = state.given_back.iter();
+        StopReport {
+            given_back: given_back
+                .filter(|id| !unanswered.contains(id))
+                .cloned()
+                .collect(),
+            unfinished: state.unfinished.iter().map(id).collect(),
+            unanswered,
+        }
     }
 
     // Sending.
@@ -256,24 +314,38 @@ impl Desk {
         }
     }
 
-    /// Takes what is to be sent, at most so many answers.
-    pub(crate) fn collect(&self, most: usize) -> Post {
-        let mut state = self.state();
-        let count = state.post.letters.len().min(most);
-        let rest = state.post.letters.split_off(count);
-        let letters = std::mem::replace(&mut state.post.letters, rest);
-        state.sending += letters.len();
-        Post {
-            extensions: std::mem::take(&mut state.post.extensions),
-            letters,
-        }
+    /// Whether there is something to send.
+    pub(crate) fn has_post(&self) -> bool {
+        let state = self.state();
+        !state.post.is_empty() || !state.sending.is_empty()
     }
 
-    /// An answer of those collected is known to have arrived, or is given up.
-    pub(crate) fn settle(&self, settled: &[Letter]) {
+    /// What is to be sent, at most so many answers: first what was collected before and is not
+    /// [settled](Self::settle).
+    pub(crate) fn collect(&self, most: usize) -> Arc<Post> {
         let mut state = self.state();
-        state.sending -= settled.len();
-        state.doubtful -= settled.iter().filter(|letter| letter.doubtful).count();
+        let State { post, sending, .. } = &mut *state;
+        let next = Arc::make_mut(sending);
+        next.extensions.append(&mut post.extensions);
+        // Handlers may have ended, and locks been lost, since these were asked for.
+        next.extensions
+            .retain(|delivery| !delivery.ended.load(Ordering::Acquire) && !delivery.is_lost());
+        let count = most.saturating_sub(next.letters.len());
+        if next.letters.is_empty() && post.letters.len() <= count {
+            std::mem::swap(&mut next.letters, &mut post.letters);
+        } else {
+            let count = count.min(post.letters.len());
+            next.letters.extend(post.letters.drain(..count));
+        }
+        Arc::clone(sending)
+    }
+
+    /// All that was collected is known to have arrived, or is given up, but for what is `unsure`.
+    pub(crate) fn settle(&self, unsure: Post) {
+        let mut state = self.state();
+        let doubtful = |post: &Post| post.letters.iter().filter(|letter| letter.doubtful).count();
+        let settled = std::mem::replace(&mut state.sending, Arc::new(unsure));
+        state.doubtful -= doubtful(&settled) - doubtful(&state.sending);
         self.tell_room(&mut state);
     }
 
@@ -284,32 +356,26 @@ impl Desk {
         self.tell_room(&mut state);
     }
 
-    /// Puts back answers that could not be sent, for the report.
-    pub(crate) fn put_back(&self, letters: Vec<Letter>) {
-        let mut state = self.state();
-        state.sending -= letters.len();
-        state.post.letters.extend(letters);
-    }
-
     /// Whether every answer is known to have arrived.
     pub(crate) fn is_clear(&self) -> bool {
         let state = self.state();
-        state.post.letters.is_empty() && state.sending == 0
+        state.post.letters.is_empty() && state.sending.letters.is_empty()
     }
 
     // The heartbeat.
 
-    /// Looks at every lock: asks for the extensions that are due, gives back what should have been
-    /// begun long ago, and returns the deliveries whose lock has ended, and when to look again
-    /// (`None`: when there is something).
-    pub(crate) fn look(&self, now: Instant) -> (Vec<Arc<Delivery>>, Option<Instant>) {
+    /// Looks at every lock: asks for the extensions that are due, and gives back what should have
+    /// been begun long ago.
+    pub(crate) fn look(&self, now: Instant) -> Seen {
         let mut state = self.state();
+        let mut given_back = 0;
         if state
             .ready
             .iter()
-            .any(|delivery| delivery.extend_at() <= now)
+            .any(|delivery| delivery.begin_by() <= now)
         {
             state.stalled = true;
+            given_back = state.ready.len();
             self.give_back(&mut state);
         }
         let State {
@@ -319,7 +385,7 @@ impl Desk {
             beat_at,
             ..
         } = &mut *state;
-        let mut next = ready.iter().map(|delivery| delivery.extend_at()).min();
+        let mut next = ready.iter().map(|delivery| delivery.begin_by()).min();
         let mut ended = Vec::new();
         let before = post.extensions.len();
         for (_, delivery) in running.iter().filter(|(_, delivery)| !delivery.is_lost()) {
@@ -330,7 +396,7 @@ impl Desk {
             }
             let mut look_at = delivery.extend_at();
             // Those that are due soon go along, so that not each of many needs a look of its own.
-            let due = look_at <= now + delivery.lock / 16;
+            let due = look_at <= now + (delivery.lock / 16).min(ASK_EVERY / 6);
             if due && !delivery.extending.swap(true, Ordering::AcqRel) {
                 post.extensions.push(Arc::clone(delivery));
             }
@@ -343,7 +409,17 @@ impl Desk {
             self.mail.notify_one();
         }
         *beat_at = next;
-        (ended, next)
+        Seen {
+            ended,
+            given_back,
+            next,
+        }
+    }
+
+    /// How often to ask for a lock: no more than a thousand times a second for all together.
+    pub(crate) fn ask_every(&self) -> Duration {
+        let running = self.state().running.len();
+        ASK_EVERY.max(Duration::from_millis(running as u64))
     }
 
     /// Makes the heartbeat look at that time at the latest.
@@ -365,7 +441,8 @@ impl Desk {
 }
 
 /// A delivery in a handler's hands. Dropped without [`finish`](Self::finish), as when its task is
-/// torn down, it is neither extended nor answered: it comes back when its lock ends.
+/// torn down, it is given back, unless somebody still holds the message: then it comes back when
+/// its lock ends.
 #[derive(Debug)]
 pub(crate) struct Begun {
     desk: Arc<Desk>,

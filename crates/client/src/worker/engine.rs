@@ -6,32 +6,42 @@
 use std::{future::Future, io, panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
 
 use futures_util::FutureExt;
-use tokio::{runtime, sync::oneshot, time::sleep};
+use tokio::{runtime, task::JoinSet, time::sleep};
 
 use super::{
     answering,
     core::{Core, Phase},
-    heartbeat, taking,
+    heartbeat, stop, taking,
 };
 
-/// Starts the thread. The receiver hears of its end.
-pub(crate) fn start(core: Arc<Core>, delay: Duration) -> io::Result<oneshot::Receiver<()>> {
+/// Starts the thread, which is given the slots to look after.
+pub(crate) fn start(
+    core: Arc<Core>,
+    delay: Duration,
+    slots: impl FnOnce() -> JoinSet<()> + Send + 'static,
+) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let (ended, hear) = oneshot::channel();
     let name = format!("mq {}", core.spec.queue.shown.replace('\0', "?"));
     thread::Builder::new().name(name).spawn(move || {
-        runtime.block_on(run(core, delay));
+        let worked = AssertUnwindSafe(|| runtime.block_on(run(Arc::clone(&core), delay, slots())));
+        // Whoever waits for the end must hear of it, whatever it is.
+        if std::panic::catch_unwind(worked).is_err() {
+            core.advance(Phase::Ended);
+            core.set_report(stop::report(&core));
+        }
         // Name look-ups run on threads of their own and may take their time.
         runtime.shutdown_background();
-        // Nobody may be listening, when the worker was dropped.
-        let _ = ended.send(());
     })?;
-    Ok(hear)
+    Ok(())
 }
 
-pub(super) async fn run(core: Arc<Core>, delay: Duration) {
+pub(super) async fn run(core: Arc<Core>, delay: Duration, slots: JoinSet<()>) {
+    let stop = tokio::spawn({
+        let core = Arc::clone(&core);
+        async move { stop::run(&core, slots).await }
+    });
     let taking = tokio::spawn({
         let core = Arc::clone(&core);
         async move {
@@ -45,8 +55,9 @@ pub(super) async fn run(core: Arc<Core>, delay: Duration) {
     });
     for_good(&core, "answering", || answering::run(Arc::clone(&core))).await;
     core.advance(Phase::Ended);
-    // Both look at the phase and nothing else once it has ended.
-    let _ = tokio::join!(taking, heartbeat);
+    // All look at the phase and nothing else once it has ended.
+    let _ = tokio::join!(taking, heartbeat, stop);
+    core.set_report(stop::report(&core));
 }
 
 /// Runs a task of the worker until it ends. One that panics, which would be a fault of this crate

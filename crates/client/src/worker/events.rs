@@ -41,7 +41,8 @@ pub enum Event {
         /// Which delivery of it this was.
         attempt: u32,
     },
-    /// A message that was not begun was given back without counting the attempt.
+    /// A message was given back without counting the attempt: it was not begun, or its handler
+    /// was dropped by a stop.
     Released {
         /// The message.
         id: MessageId,

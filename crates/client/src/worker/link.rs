@@ -1,7 +1,8 @@
 //! One connection of a worker, and how it survives.
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{sleep_until, timeout, Instant};
 
@@ -183,8 +184,10 @@ impl Link {
 async fn connect(spec: &Spec, options: &ConnectOptions, side: Side) -> RedisResult<Open> {
     // A source may take several steps; none of them may hang.
     let limit = options.connect_timeout * 3;
-    let source = spec.source.connect(options);
-    let connection = timeout(limit, source).await.map_err(|_| timed_out())??;
+    // It is the user's own code, too, and its panic is a failure as any other.
+    let source = AssertUnwindSafe(async { spec.source.connect(options).await }).catch_unwind();
+    let connection = timeout(limit, source).await.map_err(|_| timed_out())?;
+    let connection = connection.unwrap_or_else(|_| Err(panicked()))?;
     let mut connection = AnyConnection(connection);
     let identity = timeout(limit, introduce(&mut connection, side));
     let identity = identity.await.map_err(|_| timed_out())??;
@@ -236,6 +239,10 @@ fn kind(error: &RedisError) -> String {
 
 fn timed_out() -> RedisError {
     std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+}
+
+fn panicked() -> RedisError {
+    RedisError::from((ErrorKind::Client, "the source of connections panicked"))
 }
 
 /// A reply that the contract does not know, as an error of the connection it came over.

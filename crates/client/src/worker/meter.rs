@@ -14,7 +14,7 @@ pub struct WorkerStats {
     pub retried: u64,
     /// Messages that became dead letters here.
     pub dead: u64,
-    /// Messages given back without having been begun.
+    /// Messages given back: not begun, or dropped by a stop.
     pub released: u64,
     /// Handlers that returned an error.
     pub failed: u64,
@@ -50,7 +50,7 @@ counts! {
     Finished finished "redis_mq_worker_finished_total" "Messages finished with success",
     Retried retried "redis_mq_worker_retried_total" "Messages to be tried again",
     Dead dead "redis_mq_worker_dead_total" "Messages that became dead letters",
-    Released released "redis_mq_worker_released_total" "Messages given back unhandled",
+    Released released "redis_mq_worker_released_total" "Messages given back",
     Failed failed "redis_mq_worker_failed_total" "Handlers that returned an error",
     Panicked panicked "redis_mq_worker_panicked_total" "Handlers that panicked",
     LostLocks lost_locks "redis_mq_worker_lost_locks_total" "Locks lost",

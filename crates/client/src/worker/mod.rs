@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::broadcast, task::JoinSet};
+use tokio::{runtime::Handle, sync::broadcast, task::JoinSet, time::Instant};
 
 use crate::error::StartError;
 
@@ -33,6 +33,7 @@ mod taking;
 mod tests;
 
 pub(crate) use self::core::QueueName;
+use self::core::{Core, Spec};
 pub use self::{
     builder::WorkerBuilder,
     delivery::LostLock,
@@ -40,11 +41,6 @@ pub use self::{
     meter::WorkerStats,
     settings::{EndOfQueue, Start},
     stop::StopReport,
-};
-use self::{
-    core::{Core, Spec},
-    slot::OpenSlots,
-    stop::Run,
 };
 use crate::connect::Connect;
 
@@ -73,9 +69,8 @@ use crate::connect::Connect;
 #[must_use = "a worker that is dropped stops"]
 pub struct Worker {
     spec: Arc<Spec>,
-    run: Mutex<Option<Run>>,
-    /// Held while a stop is under way, so that a second one waits for it.
-    stopping: Arc<tokio::sync::Mutex<()>>,
+    /// The run of the last start, until a stop has ended.
+    run: Mutex<Option<Arc<Core>>>,
 }
 
 impl Worker {
@@ -96,23 +91,24 @@ impl Worker {
     fn start_after(&self, delay: Duration) -> Result<bool, StartError> {
         let handle = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let mut run = self.run();
-        if run.is_some() || self.spec.settings.handlers == 0 {
+        let running = run.as_ref().is_some_and(|core| core.is_running());
+        if running || self.spec.settings.handlers == 0 {
             return Ok(false);
         }
         let core = Arc::new(Core::new(Arc::clone(&self.spec)));
-        let engine = engine::start(Arc::clone(&core), delay).map_err(StartError::Thread)?;
-        let open = Arc::new(OpenSlots(Arc::clone(&core)));
-        let mut slots = JoinSet::new();
-        for _ in 0..self.spec.settings.handlers {
-            let runner = Arc::clone(&self.spec.runner);
-            slots.spawn_on(runner.slot(Arc::clone(&core), Arc::clone(&open)), &handle);
-        }
-        *run = Some(Run {
-            core,
-            slots,
-            engine,
-            handle,
-        });
+        let slots = {
+            let (core, spec) = (Arc::clone(&core), Arc::clone(&self.spec));
+            move || {
+                let mut slots = JoinSet::new();
+                for _ in 0..spec.settings.handlers {
+                    let runner = Arc::clone(&spec.runner);
+                    slots.spawn_on(runner.slot(Arc::clone(&core)), &handle);
+                }
+                slots
+            }
+        };
+        engine::start(Arc::clone(&core), delay, slots).map_err(StartError::Thread)?;
+        *run = Some(core);
         tracing::info!(queue = %self.spec.queue.shown, "worker started");
         Ok(true)
     }
@@ -120,29 +116,36 @@ impl Worker {
     /// Stops taking messages, gives back those not begun without counting the attempt, waits up
     /// to `grace` for running handlers, sends their answers, and tells what was left.
     ///
-    /// After the grace time, running handlers are cancelled (their
-    /// [`cancellation`](crate::Message::cancellation) says so) and dropped at their next await;
-    /// then at most twice the response timeout goes into sending answers. Once begun, the stop
-    /// goes on even if this future is dropped. A worker that does not run has nothing left.
+    /// After the grace time, running handlers are told by their
+    /// [`cancellation`](crate::Message::cancellation), and have the builder's
+    /// [`cancel_timeout`](WorkerBuilder::cancel_timeout) to return something, which still counts.
+    /// Those that do not are dropped at their next await, and their messages given back, without
+    /// counting the attempt; but not while somebody still holds the
+    /// [`Message`](crate::Message), or works on it in [`blocking`](crate::blocking): those are left
+    /// to their locks and reported. Work that a handler has handed on without its message is not
+    /// known here. Then at most the response timeout, or what is left of the grace time, goes into
+    /// sending answers.
+    ///
+    /// Once begun, the stop goes on even if this future is dropped. Of two stops at the same time
+    /// the shorter grace counts, and both get the report. A worker that does not run has nothing
+    /// left; one that has ended with its runtime reports what was left then.
     pub async fn stop(&self, grace: Duration) -> StopReport {
-        let stopping = Arc::clone(&self.stopping).lock_owned().await;
-        let Some(run) = self.run().take() else {
+        let Some(core) = self.run().clone() else {
             return StopReport::default();
         };
-        run.begin_to_stop();
-        let handle = run.handle.clone();
-        let finish = async move {
-            let report = run.finish(grace).await;
-            drop(stopping);
-            report
-        };
-        // The task ends early only when its runtime does, and with it all handlers.
-        handle.spawn(finish).await.unwrap_or_default()
+        core.begin_to_stop(deadline(grace));
+        let report = core.ended().await;
+        let mut run = self.run();
+        if run.as_ref().is_some_and(|run| Arc::ptr_eq(run, &core)) {
+            *run = None;
+        }
+        report
     }
 
-    /// Whether it takes messages, or tries to.
+    /// Whether it takes messages, or tries to. A worker ends when it is stopped, or when the
+    /// runtime that it was started in does.
     pub fn is_running(&self) -> bool {
-        self.run().is_some()
+        self.run().as_ref().is_some_and(|core| core.is_running())
     }
 
     /// Everything that happens from now on. A listener that falls 4096 events behind misses some,
@@ -182,7 +185,7 @@ impl Worker {
         }
     }
 
-    fn run(&self) -> std::sync::MutexGuard<'_, Option<Run>> {
+    fn run(&self) -> std::sync::MutexGuard<'_, Option<Arc<Core>>> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -200,16 +203,15 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        if let Some(run) = self.run().take() {
-            run.begin_to_stop();
-            let grace = self.spec.settings.stop_timeout;
-            // On a runtime that has ended this does nothing, and nothing is left to do: its slots
-            // are gone, and the last one has ended the run.
-            run.handle
-                .clone()
-                .spawn(async move { drop(run.finish(grace).await) });
+        if let Some(core) = self.run().take() {
+            core.begin_to_stop(deadline(self.spec.settings.stop_timeout));
         }
     }
+}
+
+/// The end of a grace time that begins now.
+fn deadline(grace: Duration) -> Instant {
+    Instant::now() + grace.min(Duration::from_secs(u64::from(u32::MAX)))
 }
 
 impl fmt::Debug for Worker {

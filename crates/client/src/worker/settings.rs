@@ -61,6 +61,7 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) reconnect: (Duration, Duration),
     pub(crate) stop_timeout: Duration,
+    pub(crate) cancel_timeout: Duration,
     pub(crate) monitor: Option<Monitor>,
     pub(crate) sample_every: Option<Duration>,
     pub(crate) size_warning: Option<SizeWarning>,
@@ -83,6 +84,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(3),
             reconnect: (Duration::from_millis(100), Duration::from_secs(5)),
             stop_timeout: Duration::from_secs(30),
+            cancel_timeout: Duration::from_secs(2),
             monitor: None,
             sample_every: None,
             size_warning: None,
@@ -158,6 +160,11 @@ impl Settings {
             within(self.connect_timeout, ms(10), hour),
             "connect_timeout",
             "has to be 10 ms to 1 hour",
+        )?;
+        rule(
+            self.cancel_timeout <= hour,
+            "cancel_timeout",
+            "has to be at most 1 hour",
         )?;
         let (least, most) = self.reconnect;
         rule(

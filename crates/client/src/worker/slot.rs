@@ -6,7 +6,7 @@ use futures_util::{future::BoxFuture, FutureExt};
 use tracing::Instrument;
 
 use super::{
-    core::{Core, Phase, QueueName},
+    core::{Core, QueueName},
     delivery::Delivery,
     meter::Count,
     settings::Settings,
@@ -15,25 +15,14 @@ use crate::{
     codec::Decode,
     handler::Handler,
     message::Message,
-    outcome::Answer,
-    policy::{answer, default_failure_policy, Cause, Failure},
+    outcome::{Answer, Pause},
+    policy::{answer, Cause, Failure},
 };
 
 /// Makes slots: the handler and the codec, with their types forgotten.
 pub(crate) trait Runner: Send + Sync {
     /// A slot that handles messages until the desk is closed.
-    fn slot(self: Arc<Self>, core: Arc<Core>, open: Arc<OpenSlots>) -> BoxFuture<'static, ()>;
-}
-
-/// Ends the run when the last slot has gone, whether the worker was stopped or the runtime of the
-/// handlers was torn down: without slots nothing may be taken, and no lock held.
-pub(crate) struct OpenSlots(pub(crate) Arc<Core>);
-
-impl Drop for OpenSlots {
-    fn drop(&mut self) {
-        self.0.desk.close();
-        self.0.advance(Phase::Flushing);
-    }
+    fn slot(self: Arc<Self>, core: Arc<Core>) -> BoxFuture<'static, ()>;
 }
 
 pub(crate) struct Handling<T, C, H> {
@@ -58,7 +47,7 @@ where
     C: Decode<T> + Send + Sync + 'static,
     H: Handler<T>,
 {
-    fn slot(self: Arc<Self>, core: Arc<Core>, open: Arc<OpenSlots>) -> BoxFuture<'static, ()> {
+    fn slot(self: Arc<Self>, core: Arc<Core>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             while let Some(begun) = core.desk.next().await {
                 let delivery = Arc::clone(&begun.delivery);
@@ -68,12 +57,17 @@ where
                     id = %delivery.id,
                     attempt = delivery.attempt,
                 );
-                let answer = self.handle(&core, delivery).instrument(span).await;
-                begun.finish(answer);
+                // Decoding, handling, policies, and the texts of errors are the user's code.
+                let answer = AssertUnwindSafe(self.handle(&core, delivery).instrument(span))
+                    .catch_unwind()
+                    .await;
+                begun.finish(answer.unwrap_or_else(|panic| {
+                    forget(panic);
+                    Answer::Retry(Pause::Exponential)
+                }));
                 // Handlers that never wait must not keep others from running.
                 tokio::task::consume_budget().await;
             }
-            drop(open);
         })
     }
 }
@@ -90,25 +84,31 @@ where
         let handled = AssertUnwindSafe(self.run(&core.spec.queue, &delivery))
             .catch_unwind()
             .await;
-        let cause = match handled.unwrap_or_else(|panic| Err(Cause::Panic(message_of(&*panic)))) {
+        let cause = match handled.unwrap_or_else(|panic| Err(Cause::Panic(message_of(panic)))) {
             Ok(outcome) => return answer(outcome, &settings.retry_policy, attempt, ""),
             Err(cause) => cause,
         };
+        let why = text_of(&cause);
         match &cause {
-            Cause::Error(error) => {
+            Cause::Error(_) => {
                 core.spec.meter.add(Count::Failed, 1);
-                tracing::warn!(%error, "the handler returned an error");
+                tracing::warn!(error = %why, "the handler returned an error");
             }
             Cause::Panic(message) => {
                 core.spec.meter.add(Count::Panicked, 1);
                 tracing::error!(%message, "the handler panicked");
             }
-            Cause::Undecodable(error) => {
+            Cause::Undecodable(_) => {
                 core.spec.meter.add(Count::Failed, 1);
-                tracing::error!(%error, "the payload could not be decoded");
+                tracing::error!(error = %why, "the payload could not be decoded");
             }
         }
-        judge(&cause, &delivery, settings)
+        let judged = judge(&cause, &why, &delivery, settings);
+        // An error that panics when it is dropped has been judged all the same.
+        if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(cause))) {
+            forget(panic);
+        }
+        judged
     }
 
     async fn run(
@@ -126,36 +126,49 @@ where
 }
 
 /// What the worker's policies make of a failure. Policies are the user's code and may panic too.
-fn judge(cause: &Cause, delivery: &Delivery, settings: &Settings) -> Answer {
+fn judge(cause: &Cause, why: &str, delivery: &Delivery, settings: &Settings) -> Answer {
     let failure = Failure {
         cause,
         id: &delivery.id,
         payload: &delivery.payload,
         attempt: delivery.attempt,
     };
-    let decide = |outcome| {
-        answer(
-            outcome,
-            &settings.retry_policy,
-            delivery.attempt,
-            &cause.to_string(),
-        )
-    };
+    let decide = |outcome| answer(outcome, &settings.retry_policy, delivery.attempt, why);
     let judged = AssertUnwindSafe(|| decide((settings.failure_policy)(&failure)));
-    std::panic::catch_unwind(judged).unwrap_or_else(|_| {
+    std::panic::catch_unwind(judged).unwrap_or_else(|panic| {
+        forget(panic);
         tracing::error!("the failure policy panicked; the default one decides");
-        let outcome = default_failure_policy(&failure);
-        answer(outcome, &Default::default(), delivery.attempt, "")
+        match cause {
+            Cause::Error(_) => Answer::Retry(Pause::Exponential),
+            _ => Answer::Error(why.into()),
+        }
     })
 }
 
+/// What went wrong, in words, whatever the error's own code does.
+fn text_of(cause: &Cause) -> String {
+    std::panic::catch_unwind(AssertUnwindSafe(|| cause.to_string())).unwrap_or_else(|panic| {
+        forget(panic);
+        "an error whose text cannot be had, since its Display panics".to_owned()
+    })
+}
+
+/// Lets go of what a panic carried, which may panic when it is dropped.
+fn forget(panic: Box<dyn Any + Send>) {
+    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
 /// The text of a panic, if it has one.
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
+fn message_of(panic: Box<dyn Any + Send>) -> String {
+    let text = if let Some(text) = panic.downcast_ref::<&str>() {
         (*text).to_owned()
     } else if let Some(text) = panic.downcast_ref::<String>() {
         text.clone()
     } else {
         "without a message".to_owned()
-    }
+    };
+    forget(panic);
+    text
 }

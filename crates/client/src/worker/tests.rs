@@ -2,13 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout, Instant},
+};
 
 use super::{
-    core::{Core, Phase},
+    core::Core,
     engine,
     fake::{delivery, in_turn, Fake},
-    slot::OpenSlots,
     Start, Worker,
 };
 use crate::{testing::Log, Message, Outcome, Raw, WorkerBuilder};
@@ -26,18 +28,14 @@ fn builder(fake: &Fake) -> WorkerBuilder<Raw> {
 /// Runs the worker on this runtime, whose time is not real, for that long.
 async fn run_for(worker: &Worker, time: Duration) {
     let core = Arc::new(Core::new(Arc::clone(&worker.spec)));
-    let open = Arc::new(OpenSlots(Arc::clone(&core)));
+    let mut slots = JoinSet::new();
     for _ in 0..worker.spec.settings.handlers {
         let runner = Arc::clone(&worker.spec.runner);
-        tokio::spawn(runner.slot(Arc::clone(&core), Arc::clone(&open)));
+        slots.spawn(runner.slot(Arc::clone(&core)));
     }
-    drop(open);
-    let engine = tokio::spawn(engine::run(Arc::clone(&core), Duration::ZERO));
+    let engine = tokio::spawn(engine::run(Arc::clone(&core), Duration::ZERO, slots));
     sleep(time).await;
-    core.advance(Phase::Draining);
-    core.desk.close();
-    sleep(S(1)).await;
-    core.advance(Phase::Ended);
+    core.begin_to_stop(Instant::now() + S(1));
     timeout(S(60), engine)
         .await
         .expect("the engine ends")
@@ -178,6 +176,82 @@ async fn a_lock_that_somebody_else_has_cancels_the_handler_at_once_and_is_not_re
     assert!(fake.seen("MQ.DONE").is_empty());
     assert_eq!(fake.seen("MQ.EXTEND").len(), 1);
     assert_eq!((worker.stats().finished, worker.stats().lost_locks), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_learns_within_two_seconds_that_its_message_was_cancelled() {
+    let replies = in_turn(&[":1\r\n", ":1\r\n", NIL]);
+    let fake = server(&[&delivery("a", 7, 30_000)], move |_| replies());
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let start = tokio::time::Instant::now();
+    let worker = builder(&fake)
+        .build(move |message: Message<String>| {
+            let tell = tell.clone();
+            async move {
+                message.cancelled().await;
+                tell.send(start.elapsed()).unwrap();
+            }
+        })
+        .unwrap();
+    run_for(&worker, S(30)).await;
+    let (confirmed, told) = (S(3), told.recv().await.unwrap());
+    assert!(
+        told > confirmed && told <= confirmed + S(2),
+        "last confirmed after {confirmed:?}, told after {told:?}"
+    );
+    assert_eq!(fake.seen("MQ.EXTEND").len(), 3);
+}
+
+/// An ACL without MQ.EXTEND: answers go on over the same connection, and the log is told once.
+#[tokio::test(start_paused = true)]
+async fn extensions_that_are_refused_cost_no_connection() {
+    let log = Log::default();
+    let _logged = log.listen();
+    for refusal in ["-NOPERM no permissions\r\n", "-WRONGTYPE\r\n"] {
+        let deliveries = [delivery("a", 7, 30_000), delivery("b", 8, 30_000)];
+        let deliveries: Vec<_> = deliveries.iter().map(String::as_str).collect();
+        let fake = server(&deliveries, move |words| match words[0].as_str() {
+            "MQ.EXTEND" => refusal.into(),
+            _ => "+done\r\n".into(),
+        });
+        let worker = builder(&fake)
+            .build(|message: Message<String>| async move {
+                sleep(S(if message.id().as_str() == Some("a") {
+                    10
+                } else {
+                    20
+                }))
+                .await;
+            })
+            .unwrap();
+        run_for(&worker, S(25)).await;
+        assert_eq!(worker.stats().finished, 2, "{refusal}");
+        assert_eq!((fake.connects().len(), worker.stats().outages), (2, 0));
+        let asked = fake.seen("MQ.EXTEND").len();
+        assert!((10..60).contains(&asked), "asked {asked} times");
+    }
+    assert_eq!(log.count(&["WARN", "does not extend locks"]), 2);
+}
+
+/// Nobody runs the handlers, as when one blocks their runtime.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_begins_nothing_is_warned_of() {
+    let log = Log::default();
+    let _logged = log.listen();
+    let fake = server(&[&delivery("a", 7, 3_000)], |_| "+queued\r\n".into());
+    let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
+    let core = Arc::new(Core::new(Arc::clone(&worker.spec)));
+    let mut slots = JoinSet::new();
+    slots.spawn(std::future::pending());
+    let engine = tokio::spawn(engine::run(Arc::clone(&core), Duration::ZERO, slots));
+    sleep(S(10)).await;
+    assert_eq!(worker.stats().released, 1);
+    assert_eq!(
+        log.count(&["WARN", "is its runtime blocked?", "given_back=1"]),
+        1
+    );
+    core.begin_to_stop(Instant::now());
+    engine.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
