@@ -34,6 +34,9 @@ static DECIDES: AtomicBool = AtomicBool::new(false);
 /// cluster, where slots move in.
 static MAY_OBEY: AtomicBool = AtomicBool::new(true);
 
+/// Whether a data set is being read from a file or from the primary.
+static LOADING: AtomicBool = AtomicBool::new(false);
+
 /// When the server was last asked whether it takes writes, in Unix microseconds.
 static ASKED_AT: AtomicU64 = AtomicU64::new(0);
 /// Since when the server is known to refuse every write, in Unix microseconds; 0 when it takes them.
@@ -48,6 +51,7 @@ pub(crate) fn changed(ctx: &Ctx, new: Option<Role>) {
     let flags = ctx.flags();
     let decides = new.unwrap_or(flags.role()) == Role::Primary && !flags.is_loading();
     DECIDES.store(decides, Ordering::Relaxed);
+    LOADING.store(flags.is_loading(), Ordering::Relaxed);
     MAY_OBEY.store(!decides || flags.is_cluster(), Ordering::Relaxed);
     forget();
 }
@@ -55,6 +59,12 @@ pub(crate) fn changed(ctx: &Ctx, new: Option<Role>) {
 /// Lets the next question go to the server: its settings have changed.
 pub(crate) fn forget() {
     ASKED_AT.store(0, Ordering::Relaxed);
+}
+
+/// Whether a data set is being read.
+#[inline]
+pub(crate) fn is_loading() -> bool {
+    LOADING.load(Ordering::Relaxed)
 }
 
 /// Whether the server is a primary that has its data: only there time acts.

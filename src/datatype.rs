@@ -1,13 +1,11 @@
 //! The value that a queue's key holds, and how the server saves, copies and compares it.
 
-use std::sync::Arc;
-
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
 use redis_mq_core::{Loader, Log, Queue};
 
 use crate::commands::apply;
-use crate::info::Published;
+use crate::info::Share;
 use crate::redis::{
     AofWriter, DigestWriter, IoError, NativeType, RdbReader, RdbWriter, TypeHandle,
 };
@@ -26,8 +24,11 @@ pub struct StoredQueue {
     pub random: SmallRng,
     /// When the module looks at the queue by itself.
     pub look: wake::Handle,
-    /// The counts that `INFO mq` sums up.
-    pub published: Arc<Published>,
+    /// What it has added to `INFO mq`.
+    pub share: Share,
+    /// Whether it came to its place by another way than its own deliveries, and has delivered nothing
+    /// since: an older queue may have been there whose tokens must not be given again.
+    pub is_new_here: bool,
 }
 
 impl StoredQueue {
@@ -39,14 +40,14 @@ impl StoredQueue {
     }
 
     fn around(queue: Queue, random: SmallRng) -> Self {
-        let published = Published::new();
-        published.publish(&queue);
+        let share = Share::of(&queue);
         Self {
             queue,
             log: Log::default(),
             random,
             look: wake::Handle::default(),
-            published,
+            share,
+            is_new_here: true,
         }
     }
 }
@@ -103,11 +104,7 @@ impl NativeType for StoredQueue {
     }
 
     fn memory_usage(&self, _samples: usize) -> usize {
-        size_of::<Self>()
-            + size_of::<Published>()
-            + self.look.bytes()
-            + self.log.bytes_held()
-            + self.queue.bytes()
+        size_of::<Self>() + self.look.bytes() + self.log.bytes_held() + self.queue.bytes()
     }
 
     fn free_effort(&self) -> usize {

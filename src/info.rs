@@ -1,8 +1,7 @@
 //! `INFO mq`: the queues in memory, and what this server has done with them since it started.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use redis_mq_core::Queue;
 
@@ -67,15 +66,19 @@ static SINCE_START: [(&CStr, &Gauge); 6] = [
     (c"total_expired_locks", &EXPIRED_LOCKS),
 ];
 
-/// One queue's messages by status, where `INFO` can read them without opening keys. Dropped with the
-/// queue, possibly by the thread that frees in the background.
-pub struct Published([AtomicU64; Published::STATUSES.len()]);
+/// Queues in memory.
+static QUEUES: AtomicI64 = AtomicI64::new(0);
+/// Messages of all queues by status.
+static MESSAGES: [AtomicI64; Queue::COUNTS] = [const { AtomicI64::new(0) }; Queue::COUNTS];
 
-static QUEUES: Mutex<Vec<Weak<Published>>> = Mutex::new(Vec::new());
+/// What one queue has added to the sums over all queues, and takes away again when it is dropped, possibly
+/// by the thread that frees in the background.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Share([u32; Queue::COUNTS]);
 
-impl Published {
+impl Share {
     /// The statuses by the last step; `done-awaiting-gc` is one that time reaches by itself.
-    const STATUSES: [&'static CStr; 7] = [
+    const STATUSES: [&'static CStr; Queue::COUNTS] = [
         c"messages_queued",
         c"messages_queued_with_backoff",
         c"messages_locked",
@@ -85,23 +88,33 @@ impl Published {
         c"messages_dead",
     ];
 
-    /// Numbers that `INFO` sums up from now on.
-    pub fn new() -> Arc<Published> {
-        let published = Arc::new(Published(Default::default()));
-        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
-        // Room is made only for queues that are gone, so that each is looked at once on average.
-        if queues.len() == queues.capacity() {
-            queues.retain(|queue| queue.strong_count() != 0);
-        }
-        queues.push(Arc::downgrade(&published));
-        published
+    /// The share of this queue, which is new in memory.
+    pub fn of(queue: &Queue) -> Share {
+        QUEUES.fetch_add(1, Ordering::Relaxed);
+        let mut share = Share([0; Queue::COUNTS]);
+        share.follow(queue);
+        share
     }
 
-    /// Takes the numbers over from the queue.
+    /// Adds what has changed in the queue since it was looked at last.
     #[inline]
-    pub fn publish(&self, queue: &Queue) {
-        for (number, count) in self.0.iter().zip(queue.counts()) {
-            number.store(count as u64, Ordering::Relaxed);
+    pub fn follow(&mut self, queue: &Queue) {
+        for ((shared, count), sum) in self.0.iter_mut().zip(queue.counts()).zip(&MESSAGES) {
+            let count = count as u32; // a slab has fewer than 2^32 slots
+            if *shared != count {
+                let more = i64::from(count) - i64::from(*shared);
+                sum.fetch_add(more, Ordering::Relaxed);
+                *shared = count;
+            }
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        QUEUES.fetch_sub(1, Ordering::Relaxed);
+        for (shared, sum) in self.0.iter().zip(&MESSAGES) {
+            sum.fetch_sub(i64::from(*shared), Ordering::Relaxed);
         }
     }
 }
@@ -113,24 +126,12 @@ impl InfoSource for Numbers {
         if !info.section(c"") {
             return;
         }
-        let mut sums = [0u64; Published::STATUSES.len()];
-        let mut live = 0;
-        // A crash report must not wait for whoever crashed.
-        let queues = QUEUES.try_lock();
-        for queue in queues
-            .iter()
-            .flat_map(|queues| queues.iter())
-            .filter_map(Weak::upgrade)
-        {
-            live += 1;
-            for (sum, number) in sums.iter_mut().zip(&queue.0) {
-                *sum += number.load(Ordering::Relaxed);
-            }
-        }
-        info.number(c"queues", live);
-        info.number(c"messages", sums.iter().sum());
-        for (name, sum) in Published::STATUSES.iter().zip(sums) {
-            info.number(name, sum);
+        // A queue that is being freed may have left one sum and not yet another.
+        let read = |sum: &AtomicI64| u64::try_from(sum.load(Ordering::Relaxed)).unwrap_or(0);
+        info.number(c"queues", read(&QUEUES));
+        info.number(c"messages", MESSAGES.iter().map(read).sum());
+        for (name, sum) in Share::STATUSES.iter().zip(&MESSAGES) {
+            info.number(name, read(sum));
         }
         info.number(c"blocked_consumers", BLOCKED_CONSUMERS.value());
         for (name, gauge) in &SINCE_START {
@@ -142,4 +143,32 @@ impl InfoSource for Numbers {
 /// Makes `INFO mq` answer.
 pub fn register(ctx: &Ctx) -> Result<(), LoadError> {
     register_info::<Numbers>(ctx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis_mq_core::{Enqueue, Log, Now, Settings, Turn};
+
+    #[test]
+    fn a_queue_takes_its_share_away_with_it() {
+        let (settings, mut log) = (Settings::default(), Log::default());
+        let mut queue = Queue::new(1);
+        let mut share = Share::of(&queue);
+        let now = Now::from_micros(1_700_000_000_000_000);
+        let mut turn = Turn::new(now, 1, &settings, &mut log);
+        queue.enqueue(&mut turn, &Enqueue::new(b"p"));
+        share.follow(&queue);
+        let held = (
+            QUEUES.load(Ordering::Relaxed),
+            MESSAGES[0].load(Ordering::Relaxed),
+        );
+        assert_eq!((held, share.0[0]), ((1, 1), 1));
+        drop(share);
+        let left = (
+            QUEUES.load(Ordering::Relaxed),
+            MESSAGES[0].load(Ordering::Relaxed),
+        );
+        assert_eq!(left, (0, 0));
+    }
 }

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand::RngCore;
-use redis_mq_core::{ApplyError, Now, Queue, Replication, Settings, Span, Token, Totals, Turn};
+use redis_mq_core::{
+    ApplyError, Changes, Mark, Now, Queue, Replication, Settings, Span, Token, Turn,
+};
 
 use crate::authority;
 use crate::commands::apply;
@@ -14,8 +16,10 @@ use crate::info;
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
 use crate::wake;
 
-/// The largest token that any queue of this server has given. A queue that is made where another was
-/// just deleted must not give its tokens again: the clock may not have moved on meanwhile.
+/// The largest token that a queue of this server has given, as far as clocks and deliveries account for
+/// it. A queue that comes to a place where another was just now, made anew, copied or restored, must not
+/// give its tokens again: the clock may not have moved on meanwhile. What a loaded queue claims to have
+/// given does not count: see [`Queue::justified_token`].
 static LARGEST_TOKEN: AtomicU64 = AtomicU64::new(0);
 
 /// The settings as they stand.
@@ -61,7 +65,6 @@ pub fn take<R>(
         return Err(why);
     }
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
-    let is_new = key.value().is_none();
     let stored = match missing {
         Missing::Create => key.value_or_create(StoredQueue::new)?,
         Missing::Leave => match key.value_mut() {
@@ -70,15 +73,20 @@ pub fn take<R>(
         },
     };
     let StoredQueue {
-        queue, log, random, ..
+        queue,
+        log,
+        random,
+        is_new_here,
+        ..
     } = stored;
-    let before = queue.totals();
+    let mark = queue.mark();
     let settings = settings();
     let mut turn = Turn::new(now, random.next_u64(), &settings, log);
     if form == ReplicateAs::Effects {
         turn.spell_out();
     }
-    if is_new {
+    if *is_new_here {
+        *is_new_here = false;
         queue.continue_tokens(&mut turn, Token::new(LARGEST_TOKEN.load(Ordering::Relaxed)));
     }
     let result = step(queue, &mut turn);
@@ -91,7 +99,7 @@ pub fn take<R>(
         Replication::Effects(effects) => ctx.replicate(apply::NAME, name, effects),
     }
     stored.log.trim();
-    end_of_change(ctx, name, now, key, before);
+    end_of_change(ctx, name, now, key, &mark);
     Ok(Some(result))
 }
 
@@ -103,10 +111,10 @@ pub fn obey(
 ) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
     let stored = key.value_or_create(StoredQueue::new)?;
-    let before = stored.queue.totals();
+    let mark = stored.queue.mark();
     step(&mut stored.queue)?;
     ctx.replicate_verbatim();
-    end_of_change(ctx, name, Now::from_micros(ctx.now_us()), key, before);
+    end_of_change(ctx, name, Now::from_micros(ctx.now_us()), key, &mark);
     ctx.reply_null();
     Ok(())
 }
@@ -119,42 +127,45 @@ fn end_of_change(
     name: KeyName<'_>,
     now: Now,
     mut key: WriteKey<'_, StoredQueue>,
-    before: Totals,
+    mark: &Mark,
 ) {
     let Some(stored) = key.value_mut() else {
         return;
     };
-    let added = stored.queue.totals().since(&before);
-    if added.delivered != 0 {
-        let token = stored
-            .queue
-            .last_token()
-            .value()
-            .max(LARGEST_TOKEN.load(Ordering::Relaxed));
-        LARGEST_TOKEN.store(token, Ordering::Relaxed);
+    let Changes { totals, kinds, .. } = stored.queue.changes_since(mark);
+    if totals.delivered != 0 {
+        let floor = Token::new(LARGEST_TOKEN.load(Ordering::Relaxed));
+        let token = stored.queue.justified_token(floor, totals.delivered);
+        LARGEST_TOKEN.store(token.max(floor).value(), Ordering::Relaxed);
     }
-    stored.published.publish(&stored.queue);
+    stored.share.follow(&stored.queue);
     wake::after(ctx, name, now, stored);
     drop(key);
     ctx.signal_modified(name);
-    let Totals {
-        enqueued,
-        delivered,
-        done,
-        retried,
-        dead,
-        expired_locks,
-    } = added;
+    // What a server reads again when it starts was counted by the one that wrote it.
+    let counts = !authority::is_loading();
     for (number, event, total) in [
-        (expired_locks, c"mq.expire", &info::EXPIRED_LOCKS),
-        (enqueued, c"mq.enqueue", &info::ENQUEUED),
-        (delivered, c"mq.dequeue", &info::DELIVERED),
-        (done, c"mq.done", &info::DONE),
-        (retried, c"mq.retry", &info::RETRIED),
-        (dead, c"mq.dead", &info::DEAD),
+        (totals.expired_locks, c"mq.expire", &info::EXPIRED_LOCKS),
+        (totals.enqueued, c"mq.enqueue", &info::ENQUEUED),
+        (totals.delivered, c"mq.dequeue", &info::DELIVERED),
+        (totals.done, c"mq.done", &info::DONE),
+        (totals.retried, c"mq.retry", &info::RETRIED),
+        (totals.dead, c"mq.dead", &info::DEAD),
     ] {
         if number != 0 {
-            total.add(number);
+            if counts {
+                total.add(number);
+            }
+            ctx.notify(event, name);
+        }
+    }
+    for (happened, event) in [
+        (kinds.updated, c"mq.update"),
+        (kinds.extended, c"mq.extend"),
+        (kinds.released, c"mq.release"),
+        (kinds.cancelled, c"mq.cancel"),
+    ] {
+        if happened {
             ctx.notify(event, name);
         }
     }

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{contract, contract_on, Lab, HOUR, TEN_YEARS};
-use redis_mq_testkit::{wait_until, ReplyExt, Server, PATIENCE};
+use common::{contract, contract_on, Client, Lab, Protocol, HOUR, TEN_YEARS};
+use redis_mq_testkit::{wait_until, Persistence, ReplyExt, Server, Shutdown, PATIENCE};
 
 const DEFAULTS: [(&str, &str); 4] = [
     ("mq.lock-ms", "3600000"),
@@ -245,5 +245,31 @@ fn info_counts_queues_messages_and_consumers_of_the_whole_server() {
         }
         client.ok("FLUSHALL");
         wait_until(PATIENCE, || mq(lab, "queues") == 0);
+        for sum in ["messages", "messages_locked", "messages_dead"] {
+            assert_eq!(mq(lab, sum), 0, "{sum}");
+        }
     });
+}
+
+#[test]
+fn what_is_read_again_at_a_start_is_not_counted_again() {
+    let mut server = Server::builder()
+        .persistence(Persistence::AofCommands)
+        .start();
+    let mut client = Client::connect(&server, Protocol::Resp2);
+    for _ in 0..3 {
+        client.enqueue("q", "p", "");
+        let delivery = client.take("q");
+        client.done("q", &delivery, "");
+    }
+    client.enqueue("q", "p", "");
+    server.restart(Shutdown::NoSave);
+    for total in ["enqueued", "delivered", "done"] {
+        let value = server.info("mq", &format!("mq_total_{total}"));
+        assert_eq!(value.as_deref(), Some("0"), "{total}");
+    }
+    assert_eq!(
+        server.info("mq", "mq_messages_queued").as_deref(),
+        Some("1")
+    );
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{contract_on, Client, Lab};
+use common::{contract_on, Client, Lab, Protocol};
 use redis_mq_testkit::{ReplyExt, Server, Value};
 
 /// A client that hears of every event in database 0.
@@ -136,4 +136,37 @@ fn other_classes_do_not_have_them() {
         client.ok(&format!("DEL {queue}"));
         listener.expect(lab, &queue, &["del"]);
     });
+}
+
+#[test]
+fn a_replica_tells_of_the_same_events_as_its_primary() {
+    let (primary, replica) = (Server::start(), Server::start());
+    replica.replica_of(&primary);
+    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        let lab = |server| Lab { server, protocol };
+        let (there, here) = (lab(&primary), lab(&replica));
+        let (mut client, queue) = (there.client(), there.queue());
+        let mut listeners = [Listener::start(&there, "Ed"), Listener::start(&here, "Ed")];
+        client.enqueue(&queue, "p", "ID a");
+        client.enqueue(&queue, "p", "ID a UPDATE");
+        let delivery = client.take(&queue);
+        client.extend(&queue, &delivery, 5000).unwrap();
+        client.done(&queue, &delivery, "RELEASE");
+        let delivery = client.take(&queue);
+        client.done(&queue, &delivery, "ERROR");
+        client.cancel(&queue, "a");
+        replica.wait_for_sync(&primary);
+        let expected = [
+            "mq.enqueue",
+            "mq.update",
+            "mq.dequeue",
+            "mq.extend",
+            "mq.release",
+            "mq.dequeue",
+            "mq.dead",
+            "mq.cancel",
+        ];
+        listeners[0].expect(&there, &queue, &expected);
+        listeners[1].expect(&here, &queue, &expected);
+    }
 }

@@ -65,9 +65,6 @@ impl Command for MqCancel {
             |queue, turn| cancel.ids().filter(|id| queue.cancel(turn, id)).count(),
         )?
         .unwrap_or(0);
-        if removed != 0 {
-            ctx.notify(c"mq.cancel", name);
-        }
         ctx.reply_integer(removed as u64);
         Ok(())
     }

@@ -146,12 +146,7 @@ impl Command for MqDone {
             |queue, turn| queue.done(turn, id, token, verdict),
         )?;
         match ended {
-            Some(Ok(Some(ended))) => {
-                if verdict == Verdict::Release {
-                    ctx.notify(c"mq.release", name);
-                }
-                ctx.reply_bulk(ended.name().as_bytes());
-            }
+            Some(Ok(Some(ended))) => ctx.reply_bulk(ended.name().as_bytes()),
             Some(Err(Stale)) => return Err(Error::Stale),
             Some(Ok(None)) | None => ctx.reply_null(),
         }

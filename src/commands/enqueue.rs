@@ -1,8 +1,6 @@
 //! MQ.ENQUEUE
 
-use redis_mq_core::{
-    Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp, MAX_HEADER_BYTES,
-};
+use redis_mq_core::{Enqueue, Enqueued, Now, Priority, Span, Start, Timestamp, MAX_HEADER_BYTES};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
@@ -132,9 +130,6 @@ impl Command for MqEnqueue {
             |queue, turn| queue.enqueue(turn, &request),
         )?;
         let Enqueued { outcome, id } = enqueued.ok_or(Error::Internal)?;
-        if outcome == Outcome::Updated {
-            ctx.notify(c"mq.update", name);
-        }
         ctx.reply_array(2);
         ctx.reply_bulk(outcome.name().as_bytes());
         ctx.reply_bulk(id.bytes());

@@ -69,10 +69,7 @@ impl Command for MqExtend {
             |queue, turn| queue.extend(turn, id, token, lock),
         )?;
         match until {
-            Some(Ok(Some(until))) => {
-                ctx.notify(c"mq.extend", name);
-                ctx.reply_integer(until.millis());
-            }
+            Some(Ok(Some(until))) => ctx.reply_integer(until.millis()),
             Some(Err(Stale)) => return Err(Error::Stale),
             Some(Ok(None)) | None => ctx.reply_null(),
         }

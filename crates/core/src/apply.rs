@@ -44,6 +44,7 @@ impl Queue {
     pub fn apply(&mut self, bytes: &[u8]) -> Result<(), ApplyError> {
         if bytes.first() == Some(&SNAPSHOT_MARK) {
             self.read_chunk(bytes)?;
+            self.kinds.loaded = true;
             return Ok(());
         }
         let mut reader = Reader::new(bytes);

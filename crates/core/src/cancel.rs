@@ -37,6 +37,8 @@ impl Queue {
         if let Some(slot) = letter {
             self.remove_letter(slot);
         }
-        live.is_some() || letter.is_some()
+        let found = live.is_some() || letter.is_some();
+        self.kinds.cancelled |= found;
+        found
     }
 }

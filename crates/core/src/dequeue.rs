@@ -40,7 +40,11 @@ impl Queue {
     pub fn deliverable(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
         self.let_time_act(turn);
         // A turn's share of what is due may have been spent on what makes nobody ready.
-        while self.ready_len() == 0 && !self.is_paused() && self.has_due(turn.now.instant()) {
+        while self.ready_len() == 0
+            && !self.is_paused()
+            && self.tokens_left() != 0
+            && self.has_due(turn.now.instant())
+        {
             turn.renew_budget();
             self.let_time_act(turn);
         }
@@ -163,7 +167,7 @@ impl Queue {
             return Err(ApplyError::Diverged("a delivered message is not ready"));
         }
         self.keep_up();
-        for _ in 0..count.min(self.counts.ready) {
+        for _ in 0..count.min(self.counts.ready).min(self.tokens_left()) {
             let Some(slot) = self.next_ready() else { break };
             self.deliver(slot, lock);
         }
@@ -175,6 +179,33 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::{Enqueue, Log, Now, Settings};
+
+    #[test]
+    fn a_queue_that_is_out_of_tokens_gives_none_twice() {
+        let (settings, mut log) = (Settings::default(), Log::default());
+        let (mut queue, mut replica) = (Queue::new(1), Queue::new(2));
+        queue.last_token = Token::MAX.value() - 2;
+        queue.snapshot(|chunk| replica.apply(chunk).unwrap());
+        let now = Now::from_micros(1_700_000_000_000_000);
+        for _ in 0..3 {
+            let mut turn = Turn::new(now, 1, &settings, &mut log);
+            turn.spell_out();
+            queue.enqueue(&mut turn, &Enqueue::new(b""));
+            if let crate::Replication::Effects(effects) = log.replication() {
+                replica.apply(effects).unwrap();
+            }
+        }
+        let mut tokens = Vec::new();
+        let mut turn = Turn::new(now, 1, &settings, &mut log);
+        queue.dequeue(&mut turn, 3, None, |delivery| tokens.push(delivery.token));
+        assert_eq!(tokens, [Token::new(Token::MAX.value() - 1), Token::MAX]);
+        assert_eq!(log.replication(), crate::Replication::Verbatim);
+        replica.replay_dequeue(3, None).unwrap();
+        assert_eq!(replica.last_token(), Token::MAX);
+        assert_eq!((queue.ready_len(), replica.counts()), (0, queue.counts()));
+        let mut turn = Turn::new(now, 1, &settings, &mut log);
+        assert_eq!(queue.dequeue(&mut turn, 3, None, |_| {}), 0);
+    }
 
     #[test]
     fn whatever_is_ready_is_handed_over_however_much_else_is_due() {

@@ -249,6 +249,7 @@ impl Queue {
                 Ended::Dead
             }
             Finish::Release => {
+                self.kinds.released = true;
                 let message = self.messages.get_mut(slot);
                 message.attempts = message.attempts.saturating_sub(1);
                 self.link_in_front(slot);
@@ -266,6 +267,7 @@ impl Queue {
 
     /// Locks a live message anew for its newest delivery.
     pub(crate) fn lock_until(&mut self, slot: u32, until: Timestamp, token: Token) {
+        self.kinds.extended = true;
         self.unlink(slot);
         self.link(slot, State::Locked { until, token });
     }

@@ -263,6 +263,7 @@ impl Queue {
     /// order stays as long as priority and time do. A delivery of the old content whose lock ran
     /// out ends with it: its verdict must not be taken for one on content it never saw.
     pub(crate) fn update(&mut self, slot: u32, content: &Content<'_>, time: NewTime) {
+        self.kinds.updated = true;
         let message = self.messages.get(slot);
         let before = message.state();
         let state = match (time, before) {
@@ -294,6 +295,7 @@ impl Queue {
         let had_copy = self.has_copy(slot);
         self.set_copy(slot, WaitingCopy::new(content, start));
         if had_copy {
+            self.kinds.updated = true;
             return;
         }
         count(&mut self.totals.enqueued);

@@ -31,7 +31,7 @@ pub struct QueueLimits {
     pub dead_age: Option<Span>,
     /// Deliveries of a message that gives no limit of its own.
     pub attempts: Option<u32>,
-    /// How long an empty queue stays, instead of [`Settings::idle`](crate::Settings::idle).
+    /// How long an empty queue stays, instead of what the server is set to.
     pub idle: Option<Span>,
 }
 

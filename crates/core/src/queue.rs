@@ -3,6 +3,7 @@
 use foldhash::fast::FixedState;
 
 use crate::bounds::Bounds;
+use crate::changes::Kinds;
 use crate::copies::{RareEntry, WaitingCopy};
 use crate::effects::{Content, Effect};
 use crate::enqueue::Start;
@@ -43,6 +44,8 @@ pub struct Queue {
     pub(crate) refused: u64,
     /// Limits and a pause; none where there are none.
     pub(crate) bounds: Option<Box<Bounds>>,
+    /// What the running step has done.
+    pub(crate) kinds: Kinds,
     /// A hint of the primary: neither replicated nor kept.
     pub(crate) eoq: Eoq,
     pub(crate) hasher: FixedState,
@@ -113,6 +116,7 @@ impl Queue {
             groups: None,
             refused: 0,
             bounds: None,
+            kinds: Kinds::default(),
             eoq: Eoq::default(),
             hasher: FixedState::with_seed(seed),
             body_bytes: 0,
@@ -135,17 +139,25 @@ impl Queue {
     /// it is the most that there can be: zero only if there is none.
     #[inline]
     pub fn ready_len(&self) -> usize {
-        if self.is_plain() {
+        let ready = if self.is_plain() {
             self.counts.ready
         } else {
             self.bounded_ready()
-        }
+        };
+        ready.min(self.tokens_left())
+    }
+
+    /// How many deliveries there are tokens for. Only a queue from forged bytes comes to the end of
+    /// them: it gives nothing more, rather than one token twice.
+    #[inline]
+    pub(crate) fn tokens_left(&self) -> usize {
+        usize::try_from(Token::MAX.value() - self.last_token).unwrap_or(usize::MAX)
     }
 
     /// Messages by the statuses of [`Status::ALL`](crate::Status::ALL) without `done-awaiting-gc`, as the last
     /// step left them; [`Queue::info`] tells what holds at a moment.
     #[inline]
-    pub fn counts(&self) -> [usize; 7] {
+    pub fn counts(&self) -> [usize; Self::COUNTS] {
         let counts = &self.counts;
         [
             counts.ready,
@@ -194,7 +206,7 @@ impl Queue {
     #[inline]
     pub(crate) fn next_token(&self) -> Token {
         let value = (self.last_token + 1).max(self.frame.now_us);
-        // Only a queue from forged bytes gets there; it must stay one that can be loaded.
+        // No clock of this millennium gets there, and deliveries end before: `tokens_left`.
         Token::new(value).min(Token::MAX)
     }
 
@@ -206,7 +218,9 @@ impl Queue {
     /// Lets tokens go on behind `token`, that of a delivery of an older queue of the same name: its
     /// consumer must not end a delivery of this one. Changes nothing where the clock is past it.
     pub fn continue_tokens(&mut self, turn: &mut Turn<'_>, token: Token) {
-        if token.value() >= turn.now.micros().max(self.last_token + 1) {
+        // A frame may have begun at any time of this millisecond.
+        let begin = turn.now.instant().millis() * 1000;
+        if token.value() >= begin.max(self.last_token + 1) {
             self.enter_frame(turn);
             self.emit(turn, &Effect::TokensAfter { token });
             self.last_token = token.value();
