@@ -25,6 +25,14 @@ impl Gauge {
         );
     }
 
+    /// More or less by `by`, and no less than none: what is taken back may have been counted before
+    /// the server started.
+    #[inline]
+    pub fn change(&self, by: i64) {
+        let value = self.0.load(Ordering::Relaxed).saturating_add_signed(by);
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     /// One less; each goes with an addition before.
     #[inline]
     pub fn down(&self) {

@@ -152,10 +152,15 @@ fn end_of_change(
         (totals.retried, c"mq.retry", &info::RETRIED),
         (totals.dead, c"mq.dead", &info::DEAD),
     ] {
-        if number != 0 {
-            if counts {
-                total.add(number);
-            }
+        if number == 0 {
+            continue;
+        }
+        // A death is taken back when a late verdict meets it.
+        let by = number as i64;
+        if counts {
+            total.change(by);
+        }
+        if by > 0 {
             ctx.notify(event, name);
         }
     }

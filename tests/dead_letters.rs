@@ -119,6 +119,38 @@ fn the_late_success_of_the_last_attempt_counts_too() {
 }
 
 #[test]
+fn a_death_that_a_late_verdict_takes_back_is_counted_no_more() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        // The verdict, and what it adds to the totals of done, retried and dead.
+        let verdicts = [
+            ("", 1, 0, 0),
+            ("RELEASE", 0, 0, 0),
+            ("RETRY", 0, 0, 1),
+            ("ERROR", 0, 0, 1),
+        ];
+        let (mut done, mut retried, mut dead) = (0, 0, 0);
+        for (id, (verdict, is_done, is_retried, is_dead)) in verdicts.into_iter().enumerate() {
+            client.enqueue(&queue, "p", &format!("ID {id} ATTEMPTS 1"));
+            let delivery = client.dequeue(&queue, "LOCK 1").unwrap();
+            client.wait_until_due(&queue, &id.to_string());
+            assert_eq!(client.info(&queue).int("total-dead"), dead + 1);
+            client.done(&queue, &delivery, verdict);
+            (done, retried, dead) = (done + is_done, retried + is_retried, dead + is_dead);
+            let info = client.info(&queue);
+            let totals = ["total-done", "total-retried", "total-dead"].map(|name| info.int(name));
+            assert_eq!(totals, [done, retried, dead], "{verdict}");
+            if verdict == "RELEASE" {
+                let again = client.take(&queue);
+                client.done(&queue, &again, "");
+                done += 1;
+            }
+        }
+        assert_eq!(client.info(&queue).int("dead"), dead);
+    });
+}
+
+#[test]
 fn the_oldest_dead_letters_go_beyond_the_cap() {
     let server = Server::builder().module_args(["max-dead", "3"]);
     contract_on(server, |lab| {

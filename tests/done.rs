@@ -210,6 +210,37 @@ fn release_goes_in_front_and_does_not_count() {
 }
 
 #[test]
+fn released_messages_stand_where_they_stood_whoever_releases_first() {
+    contract(|lab| {
+        let (mut client, mut other) = (lab.client(), lab.client());
+        let orders = [
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ];
+        for order in orders {
+            let queue = lab.queue();
+            for id in 1..=6 {
+                client.enqueue(&queue, "p", &format!("ID {id}"));
+            }
+            let mut held = client.dequeue_many(&queue, 2, "");
+            held.push(other.take(&queue));
+            for at in order {
+                assert_eq!(client.done(&queue, &held[at], "RELEASE"), "queued");
+            }
+            // What is taken and released once more keeps its place too.
+            let again = other.take(&queue);
+            assert_eq!(other.done(&queue, &again, "RELEASE"), "queued");
+            let got = client.dequeue_many(&queue, 6, "");
+            assert_eq!(ids(&got), ["1", "2", "3", "4", "5", "6"], "{order:?}");
+        }
+    });
+}
+
+#[test]
 fn a_waiting_copy_survives_retry_and_release() {
     contract(|lab| {
         let mut client = lab.client();

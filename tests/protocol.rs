@@ -183,7 +183,7 @@ fn get_is_a_map_with_its_fields_in_their_order() {
         client.enqueue(&queue, "payload", "ID a LOCK 5000 ATTEMPTS 3");
         let enqueued_at = client.message(&queue, "a").int("enqueued-at");
         let reply = bytes(&mut client, &format!("MQ.GET {queue} a"));
-        let head = map(lab, 11);
+        let head = map(lab, 12);
         assert!(reply.starts_with(&head), "{reply:?}");
         let strings = reply.replacen("+queued\r\n", "$6\r\nqueued\r\n", 1);
         let names = strings.replace("\r\n+", "\r\n$_");
@@ -199,6 +199,7 @@ fn get_is_a_map_with_its_fields_in_their_order() {
             "$7\r\nlock-ms\r\n:5000\r\n".to_string(),
             format!("$7\r\nrequeue\r\n{null}"),
             format!("$6\r\nreason\r\n{null}"),
+            format!("$7\r\nheaders\r\n{null}"),
         ];
         assert_eq!(plain(&names[head.len()..]), plain(&expected.concat()));
     });

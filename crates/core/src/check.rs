@@ -20,6 +20,7 @@ impl Queue {
         self.check_indexes(&held)?;
         self.check_counts(&held)?;
         self.check_rares(&held)?;
+        self.check_released(&held)?;
         let bodies: usize = held
             .iter()
             .map(|slot| allocated(self.messages.get(*slot).body_len()))

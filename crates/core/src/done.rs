@@ -6,6 +6,7 @@ use crate::effects::Effect;
 use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::{count, Queue};
+use crate::released::Return;
 use crate::turn::Turn;
 use crate::types::{Span, Timestamp, Token};
 
@@ -90,7 +91,7 @@ pub(crate) enum Finish<'a> {
     Success { until: Option<Timestamp> },
     Retry { until: Option<Timestamp> },
     Error { reason: Option<&'a [u8]> },
-    Release,
+    Release { way: Return },
 }
 
 impl Queue {
@@ -118,7 +119,9 @@ impl Queue {
                 until: self.end_of_backoff(turn, slot, backoff),
             },
             Verdict::Error { reason } => Finish::Error { reason },
-            Verdict::Release => Finish::Release,
+            Verdict::Release => Finish::Release {
+                way: self.way_back(slot, token),
+            },
         };
         let simple = finish == Finish::Success { until: None } && !self.has_copy(slot);
         if !(simple && self.emit_verbatim(turn)) {
@@ -210,7 +213,10 @@ impl Queue {
     /// Ends the newest delivery of a live message.
     #[inline]
     pub(crate) fn finish(&mut self, slot: u32, finish: Finish<'_>) -> Ended {
-        self.unlink(slot);
+        let state = self.unlink(slot);
+        if !matches!(finish, Finish::Release { .. }) {
+            self.forget_place(slot);
+        }
         let now = self.frame.instant();
         match finish {
             Finish::Success { until: None } => {
@@ -248,11 +254,12 @@ impl Queue {
                 self.bury(slot, Cause::Failed, None, reason, now);
                 Ended::Dead
             }
-            Finish::Release => {
+            Finish::Release { way } => {
                 self.kinds.released = true;
                 let message = self.messages.get_mut(slot);
                 message.attempts = message.attempts.saturating_sub(1);
-                self.link_in_front(slot);
+                let token = state.open_token().unwrap_or(Token::MAX);
+                self.link_released(slot, token, way);
                 Ended::Queued
             }
         }

@@ -16,6 +16,7 @@ use crate::limits_form::{
     pause_number, put_limits, put_scope, read_limits, read_pause, read_scope,
 };
 use crate::message::{Limits, Own};
+use crate::released::Return;
 use crate::types::{Priority, Span, Timestamp, Token, MAX_SPAN_MS};
 
 /// One change of a queue.
@@ -122,6 +123,8 @@ const CANCEL: u8 = 11;
 const FORGET: u8 = 12;
 const REVIVE: u8 = 13;
 const TOKENS_AFTER: u8 = 14;
+/// Release, behind those released that stood before it; kinds from here on make version 2.
+const RETURN: u8 = 15;
 const LIMITS: u8 = 32;
 const PAUSE: u8 = 33;
 const GROUP_DUE: u8 = 34;
@@ -148,8 +151,8 @@ impl<'a> Effect<'a> {
             _ => Extras::default(),
         };
         if extras.is_none() {
-            let is_later = out[start] >= LIMITS;
-            return if is_later { VERSION_2 } else { VERSION_1 };
+            let is_new = out[start] >= RETURN;
+            return if is_new { VERSION_2 } else { VERSION_1 };
         }
         out[start] |= HAS_FIELDS;
         extras.put_fields(out);
@@ -207,7 +210,10 @@ impl<'a> Effect<'a> {
                     out.push(u8::from(reason.is_some()));
                     put_bytes(out, reason.unwrap_or_default());
                 }
-                Finish::Release => head(out, RELEASE, key),
+                Finish::Release { way } => match way {
+                    Return::InFront => head(out, RELEASE, key),
+                    Return::ToItsPlace => head(out, RETURN, key),
+                },
             },
             Self::Extend { key, until } => {
                 head(out, EXTEND, key);
@@ -240,7 +246,10 @@ impl<'a> Effect<'a> {
     /// Reads an effect of a log of that version.
     pub fn read(reader: &mut Reader<'a>, version: u8) -> Result<Self, Damaged> {
         let tag = reader.byte()?;
-        if tag & HAS_FIELDS == 0 || version < VERSION_2 {
+        if version < VERSION_2 && tag >= RETURN {
+            return Err(Damaged("an unknown effect"));
+        }
+        if tag & HAS_FIELDS == 0 {
             return Self::read_plain(reader, tag);
         }
         let mut effect = Self::read_plain(reader, tag & !HAS_FIELDS)?;
@@ -343,7 +352,15 @@ impl<'a> Effect<'a> {
             }
             RELEASE => Self::End {
                 key,
-                finish: Finish::Release,
+                finish: Finish::Release {
+                    way: Return::InFront,
+                },
+            },
+            RETURN => Self::End {
+                key,
+                finish: Finish::Release {
+                    way: Return::ToItsPlace,
+                },
             },
             EXTEND => Self::Extend {
                 key,

@@ -281,6 +281,7 @@ impl Queue {
         let same_place = same_time && same_group && message.priority() == content.priority;
         if !same_place {
             self.unlink(slot);
+            self.forget_place(slot);
         }
         self.give_content(slot, content);
         if same_place {

@@ -52,8 +52,9 @@ impl Queue {
     }
 
     /// Makes a dead letter whose lock ran out a live message again, its lock over, so that its
-    /// consumer's verdict counts. No live message has the id.
+    /// consumer's verdict counts, and its death no more. No live message has the id.
     pub(crate) fn revive(&mut self, slot: u32, token: Token) {
+        self.totals.dead = self.totals.dead.saturating_sub(1);
         self.unlink(slot);
         self.letters
             .remove(&self.messages, slot, self.frame.next_id);

@@ -60,6 +60,7 @@ mod membership;
 mod message;
 mod queue;
 mod rate;
+mod released;
 mod sequence;
 mod slab;
 mod snapshot;

@@ -69,6 +69,23 @@ impl List {
         self.head = entry;
     }
 
+    /// Puts `entry` directly behind `before`, which is in this list, or first.
+    pub fn insert_behind(&mut self, links: &mut impl Links, before: Option<u32>, entry: u32) {
+        let Some(before) = before else {
+            self.push_front(links, entry);
+            return;
+        };
+        let next = links.next(before);
+        if next == NIL {
+            self.push_back(links, entry);
+            return;
+        }
+        links.set_previous(entry, before);
+        links.set_next(entry, next);
+        links.set_next(before, entry);
+        links.set_previous(next, entry);
+    }
+
     #[inline]
     pub fn pop_front(&mut self, links: &mut impl Links) -> Option<u32> {
         let entry = self.head()?;

@@ -50,6 +50,15 @@ impl State {
             Self::Ready { since, token: None }
         }
     }
+
+    /// The newest delivery's token, while a verdict on it is still open.
+    pub fn open_token(self) -> Option<Token> {
+        match self {
+            Self::Locked { token, .. } => Some(token),
+            Self::Ready { token, .. } | Self::Dead { token, .. } => token,
+            Self::Delayed { .. } | Self::Done { .. } => None,
+        }
+    }
 }
 
 /// Why a message is dead.
@@ -101,6 +110,7 @@ const UUID: u64 = 1 << 58;
 const OWN_ENQUEUED: u64 = 1 << 59;
 const OWN_OPTIONS: u64 = 1 << 60;
 const HAS_RARE: u64 = 1 << 61;
+const PLACED: u64 = 1 << 62;
 
 const READY: u64 = 0;
 const DELAYED: u64 = 1;
@@ -220,6 +230,16 @@ impl Message {
     pub fn open_token(&self) -> Option<Token> {
         let token = self.token_state & TOKEN_MASK;
         (token != 0).then_some(Token::new(token))
+    }
+
+    /// Whether the message has a place among what was released.
+    #[inline]
+    pub fn is_placed(&self) -> bool {
+        self.due_shape & PLACED != 0
+    }
+
+    pub fn set_placed(&mut self, placed: bool) {
+        self.due_shape = self.due_shape & !PLACED | if placed { PLACED } else { 0 };
     }
 
     #[inline]
@@ -373,7 +393,7 @@ impl Message {
             fresh.set_rare(Some(rare));
         }
         self.body = fresh.body;
-        self.due_shape = self.due_shape & DUE_MASK | fresh.due_shape;
+        self.due_shape = self.due_shape & (DUE_MASK | PLACED) | fresh.due_shape;
         let kept = self.token_state & !(0xF << PRIORITY_SHIFT);
         self.token_state = kept | u64::from(priority.level()) << PRIORITY_SHIFT;
     }

@@ -13,6 +13,7 @@ use crate::id::{hash_bytes, Key};
 use crate::ids::Ids;
 use crate::link::List;
 use crate::message::{Message, State};
+use crate::released::Places;
 use crate::slab::Slab;
 use crate::turn::{Frame, Turn};
 use crate::types::{Priority, Timestamp, Token};
@@ -34,6 +35,8 @@ pub struct Queue {
     pub(crate) ready_levels: u16,
     pub(crate) wheel: Wheel,
     pub(crate) dead: List,
+    /// None while nothing was released that still waits or is worked on.
+    pub(crate) places: Option<Box<Places>>,
     pub(crate) counts: Counts,
     pub(crate) totals: Totals,
     pub(crate) last_token: u64,
@@ -109,6 +112,7 @@ impl Queue {
             ready_levels: 0,
             wheel: Wheel::default(),
             dead: List::default(),
+            places: None,
             counts: Counts::default(),
             totals: Totals::default(),
             last_token: 0,
@@ -288,28 +292,33 @@ impl Queue {
         }
     }
 
-    /// Puts an unlinked message in front of the others of its priority.
-    pub(crate) fn link_in_front(&mut self, slot: u32) {
-        let state = State::Ready {
-            since: self.frame.instant(),
-            token: None,
-        };
+    /// Puts an unlinked message, ready as `state` says, behind `before` in the list of their
+    /// priority, or in front of all.
+    pub(crate) fn link_behind(&mut self, slot: u32, before: Option<u32>, state: State) {
         let message = self.messages.get_mut(slot);
         message.set_state(state);
         let level = message.priority().level() as usize;
+        let has_group = message.group().is_some();
         *self.count_of(slot, state) += 1;
-        if self.groups.is_some() {
+        if has_group {
             self.enter_group(slot, state, End::Front);
             return;
         }
+        if let Some(groups) = &mut self.groups {
+            groups.plain_has(level, true);
+        }
         self.ready_levels |= 1 << level;
-        self.ready[level].push_front(&mut self.messages, slot);
+        self.ready[level].insert_behind(&mut self.messages, before, slot);
     }
 
     /// Takes a message out of its list and its count.
     #[inline]
     pub(crate) fn unlink(&mut self, slot: u32) -> State {
-        let state = self.messages.get(slot).state();
+        let message = self.messages.get(slot);
+        let state = message.state();
+        if message.is_placed() && matches!(state, State::Ready { .. }) {
+            self.leave_ready_place(slot);
+        }
         if self.groups.is_some() {
             self.leave_group(slot, state);
         }
@@ -364,6 +373,7 @@ impl Queue {
         if self.groups.is_some() {
             self.leave_group_for_good(slot);
         }
+        self.forget_place(slot);
         let message = self.messages.remove(slot);
         self.body_bytes -= allocated(message.body_len());
     }
@@ -396,6 +406,7 @@ impl Queue {
             + self.wheel.bytes()
             + self.groups.as_ref().map_or(0, |groups| groups.memory())
             + self.bounds.as_ref().map_or(0, |_| size_of::<Bounds>())
+            + self.places.as_ref().map_or(0, |places| places.bytes())
             + self.body_bytes
             + self.rare_bytes
     }

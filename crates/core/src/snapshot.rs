@@ -47,11 +47,12 @@ const LAST_LOCK_EXPIRED: u8 = 6;
 const HAS_FIELDS: u8 = 0x80;
 
 /// Fields of a message, beside those of its content: since when it is ready, if not since it was
-/// enqueued; the fields of its copy's content.
+/// enqueued; the fields of its copy's content; its place among what was released.
 const SINCE: u64 = 1;
 const COPY: u64 = 12;
 /// It keeps its group until it ends.
 const HOLDS: u64 = 14;
+const PLACE: u64 = 16;
 
 const HAS_COPY: u8 = 1;
 const HAS_REASON: u8 = 2;
@@ -229,6 +230,9 @@ impl Queue {
         if self.holds_group(slot) {
             put_field(out, HOLDS, &[]);
         }
+        if let Some(place) = self.place(slot) {
+            put_numbers(out, PLACE, &[place.value()]);
+        }
         let any = out.len() > start;
         if any {
             end_fields(out);
@@ -363,6 +367,7 @@ impl Queue {
             None
         };
         let mut holds = false;
+        let mut place = None;
         if has_fields {
             read_fields(reader, |field| {
                 match (field.number, &mut state, &mut copy) {
@@ -377,7 +382,11 @@ impl Queue {
                         holds = true;
                         field.read(|_| Ok(()))
                     }
-                    (SINCE | COPY | HOLDS, ..) => {
+                    (PLACE, State::Ready { token: None, .. } | State::Locked { .. }, _) => {
+                        place = field.read(open)?;
+                        Ok(())
+                    }
+                    (SINCE | COPY | HOLDS | PLACE, ..) => {
                         Err(Damaged("a field that the message cannot have"))
                     }
                     _ => content.extras.take(field),
@@ -398,6 +407,12 @@ impl Queue {
         }
         if dead && copy.is_some() {
             return Err(Damaged("a dead letter with a waiting copy"));
+        }
+        let is_ready = matches!(state, State::Ready { .. });
+        let may_stand = |place| !is_ready || self.may_follow(content.priority, place);
+        let has_group = !content.extras.group.is_empty();
+        if place.is_some_and(|place| has_group || !may_stand(place)) {
+            return Err(Damaged("released messages that are not in their order"));
         }
         let own = self.own_of(&content);
         let Content {
@@ -423,6 +438,9 @@ impl Queue {
             self.link(slot, state);
             if !holds {
                 self.hold_no_group(slot);
+            }
+            if let Some(place) = place {
+                self.take_place(slot, place);
             }
         }
         Ok(())

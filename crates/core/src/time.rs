@@ -110,7 +110,9 @@ impl Queue {
 
     /// Does to a message in the schedule what the end of its time means.
     pub(crate) fn move_on(&mut self, slot: u32) {
-        match self.unlink(slot) {
+        let state = self.unlink(slot);
+        self.forget_place(slot);
+        match state {
             State::Delayed { due: since } => self.link(slot, State::Ready { since, token: None }),
             State::Locked { until, token } => {
                 count(&mut self.totals.expired_locks);

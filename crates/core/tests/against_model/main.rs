@@ -4,4 +4,5 @@
 mod model;
 mod random;
 mod regressions;
+mod releases;
 mod world;

@@ -59,6 +59,8 @@ pub struct Live {
     pub place: Place,
     /// Lower is earlier, among those of one place.
     pub order: i64,
+    /// Its first delivery since it last stood behind others, if it was released since.
+    pub released_from: Option<u64>,
     /// The newest delivery, until a verdict ends it.
     pub token: Option<u64>,
     pub copy: Option<Copy>,
@@ -143,6 +145,9 @@ impl Model {
 
     /// Puts a message behind the others of a place.
     fn put(&mut self, at: usize, place: Place) {
+        if !matches!(place, Place::Locked(_)) {
+            self.live[at].released_from = None;
+        }
         self.live[at].place = place;
         self.live[at].order = self.next_turn();
     }
@@ -150,12 +155,14 @@ impl Model {
     fn add(&mut self, id: &[u8], item: Item, place: Place) {
         let order = self.next_turn();
         let (id, attempts, token, copy) = (id.to_vec(), 0, None, None);
+        let released_from = None;
         self.live.push(Live {
             id,
             item,
             attempts,
             place,
             order,
+            released_from,
             token,
             copy,
         });

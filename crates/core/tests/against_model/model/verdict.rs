@@ -46,13 +46,16 @@ impl Model {
             token,
             ..
         } = self.letters.remove(at);
+        self.totals.dead -= 1;
         let (place, order, copy) = (Place::Locked(now), self.next_turn(), None);
+        let released_from = None;
         self.live.push(Live {
             id,
             item,
             attempts,
             place,
             order,
+            released_from,
             token,
             copy,
         });
@@ -121,15 +124,11 @@ impl Model {
                 Ended::Dead
             }
             Verdict::Release => {
-                let first = self
-                    .live
-                    .iter()
-                    .map(|message| message.order)
-                    .min()
-                    .unwrap_or(0);
                 let message = &mut self.live[at];
                 message.attempts -= 1;
-                (message.place, message.order) = (Place::Ready, first - 1);
+                let from = *message.released_from.get_or_insert(token);
+                // Before all other places, which begin at 1.
+                (message.place, message.order) = (Place::Ready, i64::MIN + from as i64);
                 Ended::Queued
             }
         };
