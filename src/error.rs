@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redis_mq_core::ApplyError;
+use redis_mq_core::{ApplyError, Full};
 
 /// The error of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ pub enum Error {
         /// The largest number of bytes.
         max: usize,
     },
+    /// A limit of the queue does not let the message in.
+    Full(Full),
+    /// A burst was given, and there is no rate that it is of.
+    BurstWithoutRate,
     /// The command is not for clients.
     ReplicationOnly,
     /// This server's queue is not the one that its primary, or the author of its append-only file, had.
@@ -61,6 +65,16 @@ impl fmt::Display for Error {
             Error::Length { what, min, max } => {
                 write!(f, "ERR {what} must be {min} to {max} bytes")
             }
+            Error::Full(Full::Length) => {
+                f.write_str("FULL the queue has as many messages as its LENGTH allows")
+            }
+            Error::Full(Full::Bytes) => {
+                f.write_str("FULL the queue takes as much memory as its BYTES allow")
+            }
+            Error::Full(Full::GroupLength) => {
+                f.write_str("FULL the group has as many messages as its LENGTH allows")
+            }
+            Error::BurstWithoutRate => f.write_str("ERR BURST needs a RATE"),
             Error::ReplicationOnly => {
                 f.write_str("ERR this command is for replication and the append-only file only")
             }
@@ -103,6 +117,10 @@ mod tests {
                 min: 1,
                 max: 512,
             },
+            Error::Full(Full::Length),
+            Error::Full(Full::Bytes),
+            Error::Full(Full::GroupLength),
+            Error::BurstWithoutRate,
             Error::ReplicationOnly,
             Error::Diverged("a message is not there"),
             Error::Internal,

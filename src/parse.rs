@@ -1,5 +1,7 @@
 //! Reading the arguments of a command: strictly, in one pass, without copying or allocating.
 
+use redis_mq_core::MAX_GROUP_BYTES;
+
 use crate::error::Error;
 
 /// The longest duration, in milliseconds: ten years.
@@ -88,6 +90,12 @@ impl<'a, L: ArgList<'a>> Cursor<L> {
     #[inline]
     pub fn id(&mut self) -> Result<&'a [u8], Error> {
         self.bytes("id", 1, MAX_ID_LEN)
+    }
+
+    /// The name of a group: 1 to 128 bytes of any value.
+    #[inline]
+    pub fn group(&mut self) -> Result<&'a [u8], Error> {
+        self.bytes("GROUP", 1, MAX_GROUP_BYTES)
     }
 
     /// The token of a delivery.

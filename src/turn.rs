@@ -65,6 +65,7 @@ pub fn take<R>(
         return Err(why);
     }
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
+    let was_missing = key.value().is_none();
     let stored = match missing {
         Missing::Create => key.value_or_create(StoredQueue::new)?,
         Missing::Leave => match key.value_mut() {
@@ -91,6 +92,11 @@ pub fn take<R>(
     }
     let result = step(queue, &mut turn);
     match stored.log.replication() {
+        Replication::Nothing if was_missing => {
+            // Nobody else has learned of it.
+            key.delete();
+            return Ok(Some(result));
+        }
         Replication::Nothing => {
             wake::after(ctx, name, now, stored);
             return Ok(Some(result));
@@ -169,6 +175,9 @@ fn end_of_change(
         (kinds.extended, c"mq.extend"),
         (kinds.released, c"mq.release"),
         (kinds.cancelled, c"mq.cancel"),
+        (kinds.limits_set, c"mq.limit"),
+        (kinds.paused, c"mq.pause"),
+        (kinds.resumed, c"mq.resume"),
     ] {
         if happened {
             ctx.notify(event, name);

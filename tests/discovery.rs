@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 9] = [
+const COMMANDS: [(&str, i64, i64); 13] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -17,6 +17,10 @@ const COMMANDS: [(&str, i64, i64); 9] = [
     ("mq.get", 3, 1),
     ("mq.cancel", -3, 1),
     ("mq.info", 2, 1),
+    ("mq.limit", -2, 1),
+    ("mq.pause", -2, 1),
+    ("mq.resume", -2, 1),
+    ("mq.groups", -3, 1),
     ("mq.help", 1, 0),
 ];
 
@@ -68,7 +72,10 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
         for (name, ..) in COMMANDS {
             let flags = words(&command_info(lab, name)[2]);
             let has = |flag: &str| flags.contains(flag);
-            let reads = matches!(name, "mq.status" | "mq.get" | "mq.info" | "mq.help");
+            let reads = matches!(
+                name,
+                "mq.status" | "mq.get" | "mq.info" | "mq.groups" | "mq.help"
+            );
             assert_eq!(
                 (has("write"), has("readonly")),
                 (!reads, reads),
@@ -142,7 +149,7 @@ fn the_documentation_names_every_option() {
         let options = BTreeMap::from([
             (
                 "mq.enqueue",
-                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY REQUEUE UPDATE",
+                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY GROUP HEADERS REQUEUE UPDATE",
             ),
             ("mq.dequeue", "queue COUNT LOCK BLOCK EOQ"),
             (
@@ -154,6 +161,13 @@ fn the_documentation_names_every_option() {
             ("mq.get", "queue id"),
             ("mq.cancel", "queue id"),
             ("mq.info", "queue"),
+            (
+                "mq.limit",
+                "queue GROUPS GROUP LENGTH BYTES INFLIGHT RATE BURST DEAD ATTEMPTS OFF",
+            ),
+            ("mq.pause", "queue GROUP FOR"),
+            ("mq.resume", "queue GROUP"),
+            ("mq.groups", "queue cursor COUNT"),
             ("mq.help", ""),
         ]);
         for (name, ..) in COMMANDS {
@@ -199,7 +213,7 @@ fn help_shows_each_command_as_it_is_written() {
         let lines: Vec<_> = reply.items().iter().map(ReplyExt::text).collect();
         for syntax in [
             "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-             [PRIORITY p] [HEADERS bytes] [REQUEUE] [UPDATE]",
+             [PRIORITY p] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
             "MQ.DONE queue id token [SUCCESS | RETRY | ERROR [REASON text] | RELEASE] \
              [BACKOFF ms | BACKOFF EXP]",
             "MQ.EXTEND queue id token ms",

@@ -183,7 +183,7 @@ fn get_is_a_map_with_its_fields_in_their_order() {
         client.enqueue(&queue, "payload", "ID a LOCK 5000 ATTEMPTS 3");
         let enqueued_at = client.message(&queue, "a").int("enqueued-at");
         let reply = bytes(&mut client, &format!("MQ.GET {queue} a"));
-        let head = map(lab, 12);
+        let head = map(lab, 13);
         assert!(reply.starts_with(&head), "{reply:?}");
         let strings = reply.replacen("+queued\r\n", "$6\r\nqueued\r\n", 1);
         let names = strings.replace("\r\n+", "\r\n$_");
@@ -200,6 +200,7 @@ fn get_is_a_map_with_its_fields_in_their_order() {
             format!("$7\r\nrequeue\r\n{null}"),
             format!("$6\r\nreason\r\n{null}"),
             format!("$7\r\nheaders\r\n{null}"),
+            format!("$5\r\ngroup\r\n{null}"),
         ];
         assert_eq!(plain(&names[head.len()..]), plain(&expected.concat()));
     });
@@ -250,6 +251,12 @@ fn info_is_a_map_with_its_fields_in_their_order() {
             "total-retried",
             "total-dead",
             "total-expired-locks",
+            "held",
+            "groups",
+            "limited",
+            "limit-free-ms",
+            "paused-until",
+            "total-full",
         ];
         assert!(reply.starts_with(&map(lab, fields.len())), "{reply:?}");
         let mut at = 0;
@@ -261,6 +268,7 @@ fn info_is_a_map_with_its_fields_in_their_order() {
                 "next-mid" | "last-mid" => null.trim_end(),
                 "locked" | "messages" | "total-enqueued" | "total-delivered" => ":1",
                 "next-due-ms" | "oldest-queued-ms" => ":",
+                "limited" => "$0",
                 _ => ":0",
             };
             assert!(value.starts_with(expected), "{field}: {value}");

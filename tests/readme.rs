@@ -20,7 +20,7 @@ use redis_mq_testkit::{
 use session::Shell;
 
 /// The pages written by hand.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "CHANGELOG.md",
     "docs/design.md",
@@ -28,6 +28,7 @@ const PAGES: [&str; 8] = [
     "docs/guarantees.md",
     "docs/operations.md",
     "docs/performance.md",
+    "docs/recipes.md",
     "docs/security.md",
 ];
 
@@ -53,6 +54,11 @@ fn the_sessions_of_the_front_page_go_as_shown() {
 #[test]
 fn the_sessions_for_operators_go_as_shown() {
     play("docs/operations.md");
+}
+
+#[test]
+fn the_sessions_of_the_recipes_go_as_shown() {
+    play("docs/recipes.md");
 }
 
 #[test]
@@ -193,7 +199,7 @@ fn every_block_is_of_a_kind_that_is_checked() {
             let checked = match path {
                 "README.md" => &["console", "conf", "python", "rust", "sh"][..],
                 "docs/operations.md" => &["console", "conf", "text"],
-                "docs/security.md" => &["console"],
+                "docs/recipes.md" | "docs/security.md" => &["console"],
                 _ => &["text"],
             };
             let (line, language) = (block.line, block.language);

@@ -142,6 +142,9 @@ fn plain_enqueue(request: &Enqueue<'_>) -> Words {
     }
     number(&mut words, "attempts", request.attempts.into());
     number(&mut words, "priority", request.priority.level().into());
+    if let Some(group) = request.group {
+        option(&mut words, "group", group);
+    }
     if !request.headers.is_empty() {
         option(&mut words, "headers", request.headers);
     }

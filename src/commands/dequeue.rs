@@ -148,7 +148,7 @@ enum Got {
 
 #[inline]
 fn reply(ctx: &Ctx, delivery: &Delivery<'_>) {
-    let has_more = !delivery.headers.is_empty();
+    let has_more = !(delivery.headers.is_empty() && delivery.group.is_empty());
     ctx.reply_array(6 + usize::from(has_more));
     ctx.reply_bulk(delivery.id.bytes());
     ctx.reply_bulk(delivery.payload);
@@ -164,9 +164,13 @@ fn reply(ctx: &Ctx, delivery: &Delivery<'_>) {
 /// What only some deliveries have to tell. An element costs every dequeue, so plain ones have none.
 #[cold]
 fn reply_more(ctx: &Ctx, delivery: &Delivery<'_>) {
-    ctx.reply_map(1);
-    ctx.reply_bulk(b"headers");
-    ctx.reply_bulk(delivery.headers);
+    let more = [("headers", delivery.headers), ("group", delivery.group)];
+    let told = more.iter().filter(|(_, value)| !value.is_empty());
+    ctx.reply_map(told.clone().count());
+    for (name, value) in told {
+        ctx.reply_bulk(name.as_bytes());
+        ctx.reply_bulk(value);
+    }
 }
 
 /// A consumer that waits. Nothing is locked for it before the moment it is served.

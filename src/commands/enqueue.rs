@@ -1,6 +1,8 @@
 //! MQ.ENQUEUE
 
-use redis_mq_core::{Enqueue, Enqueued, Now, Priority, Span, Start, Timestamp, MAX_HEADER_BYTES};
+use redis_mq_core::{
+    Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp, MAX_HEADER_BYTES,
+};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
@@ -39,6 +41,8 @@ pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
             once(&mut attempts, args.count("ATTEMPTS", 0)?)?;
         } else if is(option, "PRIORITY") {
             once(&mut priority, args.integer("PRIORITY", 0, LOWEST_PRIORITY)?)?;
+        } else if is(option, "GROUP") {
+            once(&mut request.group, args.group()?)?;
         } else if is(option, "HEADERS") {
             once(&mut headers, args.bytes("HEADERS", 1, MAX_HEADER_BYTES)?)?;
         } else if is(option, "REQUEUE") {
@@ -75,7 +79,7 @@ impl Command for MqEnqueue {
     const RECORD: &'static Record = &Record {
         name: "mq.enqueue",
         syntax: "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-                 [PRIORITY p] [HEADERS bytes] [REQUEUE] [UPDATE]",
+                 [PRIORITY p] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
         summary: "Adds a message to a queue, or says why its id is taken.",
         complexity: "O(1)",
         since: "0.1.0",
@@ -104,6 +108,7 @@ impl Command for MqEnqueue {
             Argument::new("p", Kind::Integer)
                 .after("PRIORITY")
                 .optional(),
+            Argument::new("g", Kind::Text).after("GROUP").optional(),
             Argument::new("bytes", Kind::Text)
                 .after("HEADERS")
                 .optional(),
@@ -130,6 +135,9 @@ impl Command for MqEnqueue {
             |queue, turn| queue.enqueue(turn, &request),
         )?;
         let Enqueued { outcome, id } = enqueued.ok_or(Error::Internal)?;
+        if let Outcome::Full(full) = outcome {
+            return Err(Error::Full(full));
+        }
         ctx.reply_array(2);
         ctx.reply_bulk(outcome.name().as_bytes());
         ctx.reply_bulk(id.bytes());
@@ -161,12 +169,13 @@ mod tests {
     #[test]
     fn options_come_in_any_order_and_case() {
         let line = "MQ.ENQUEUE q p update PRIORITY 0 Requeue ATTEMPTS 4294967295 lock 1 \
-                    at 281474976710655 id ID headers h";
+                    at 281474976710655 id ID headers h group g";
         let mut expected = Enqueue::new(b"p").id(b"ID");
         expected.start = Start::At(Timestamp::from_millis(MAX_INSTANT_MS));
         expected.lock = Some(Span::from_millis(1));
         expected.attempts = u32::MAX;
         expected.headers = b"h";
+        expected.group = Some(b"g");
         expected.priority = Priority::new(0).unwrap();
         (expected.requeue, expected.update) = (true, true);
         assert_eq!(parse(&words(line)[..]), Ok(expected));
@@ -195,6 +204,8 @@ mod tests {
             "REQUEUE REQUEUE",
             "UPDATE UPDATE",
             "HEADERS a HEADERS b",
+            "GROUP a GROUP b",
+            "GROUP",
             "HEADERS",
             "NOW",
             "LOCK",

@@ -28,7 +28,7 @@ fn reply(ctx: &Ctx, message: &View<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(12);
+    ctx.reply_map(13);
     bulk("id", message.id.bytes());
     bulk("status", message.status.name().as_bytes());
     bulk("payload", message.payload);
@@ -42,6 +42,8 @@ fn reply(ctx: &Ctx, message: &View<'_>) {
     optional("reason", message.reason);
     let headers = (!message.headers.is_empty()).then_some(message.headers);
     optional("headers", headers);
+    let group = (!message.group.is_empty()).then_some(message.group);
+    optional("group", group);
 }
 
 impl Command for MqGet {

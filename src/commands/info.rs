@@ -1,6 +1,6 @@
 //! MQ.INFO
 
-use redis_mq_core::{IdText, Info, Status};
+use redis_mq_core::{IdText, Info, Limited, Now, Status};
 
 use super::record::{Access, Argument, Group, Record};
 use crate::authority;
@@ -11,7 +11,7 @@ use crate::turn;
 /// The command.
 pub struct MqInfo;
 
-fn reply(ctx: &Ctx, info: &Info<'_>) {
+fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
     let number = |name: &str, value: u64| {
         ctx.reply_bulk(name.as_bytes());
         ctx.reply_integer(value);
@@ -23,7 +23,7 @@ fn reply(ctx: &Ctx, info: &Info<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(Status::ALL.len() + 14);
+    ctx.reply_map(Status::ALL.len() + 20);
     for (status, count) in Status::ALL.iter().zip(info.counts) {
         number(status.name(), count);
     }
@@ -48,6 +48,22 @@ fn reply(ctx: &Ctx, info: &Info<'_>) {
     number("total-retried", info.totals.retried);
     number("total-dead", info.totals.dead);
     number("total-expired-locks", info.totals.expired_locks);
+    number("held", info.held as u64);
+    number("groups", info.groups as u64);
+    let (limited, free_ms) = match info.limited {
+        None => ("", Some(0)),
+        Some(Limited::Inflight) => ("inflight", None),
+        Some(Limited::Rate(free_at)) => ("rate", Some(now.instant().until(free_at).millis())),
+    };
+    ctx.reply_bulk(b"limited");
+    ctx.reply_bulk(limited.as_bytes());
+    ctx.reply_bulk(b"limit-free-ms");
+    match free_ms {
+        Some(ms) => ctx.reply_integer(ms),
+        None => ctx.reply_signed(-1),
+    }
+    number("paused-until", info.paused_until.millis());
+    number("total-full", info.refused);
 }
 
 impl Command for MqInfo {
@@ -70,7 +86,7 @@ impl Command for MqInfo {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let now = authority::moment(ctx);
-        if turn::look(ctx, name, |queue| reply(ctx, &queue.info(now)))?.is_none() {
+        if turn::look(ctx, name, |queue| reply(ctx, now, &queue.info(now)))?.is_none() {
             ctx.reply_null_array();
         }
         Ok(())

@@ -10,10 +10,13 @@ pub mod done;
 pub mod enqueue;
 pub mod extend;
 pub mod get;
+pub mod groups;
 pub mod help;
 pub mod info;
+pub mod limit;
 #[cfg(test)]
 mod page;
+pub mod pause;
 pub mod record;
 pub mod status;
 
@@ -26,9 +29,13 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<dequeue::MqDequeue>(),
     Registered::of::<done::MqDone>(),
     Registered::of::<extend::MqExtend>(),
+    Registered::of::<limit::MqLimit>(),
+    Registered::of::<pause::MqPause>(),
+    Registered::of::<pause::MqResume>(),
     Registered::of::<status::MqStatus>(),
     Registered::of::<get::MqGet>(),
     Registered::of::<info::MqInfo>(),
+    Registered::of::<groups::MqGroups>(),
     Registered::of::<help::MqHelp>(),
     Registered::of::<apply::MqApply>(),
 ];

@@ -26,6 +26,7 @@ fn page() -> String {
     for (group, title) in [
         (Group::Producers, "For producers"),
         (Group::Consumers, "For consumers"),
+        (Group::Operators, "For operators"),
         (Group::Inspection, "Inspection"),
         (Group::Internal, "Between servers"),
     ] {

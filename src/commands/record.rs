@@ -39,6 +39,8 @@ pub enum Group {
     Producers,
     /// For those who work on messages.
     Consumers,
+    /// For those who run the queue.
+    Operators,
     /// For those who look.
     Inspection,
     /// Between servers.

@@ -144,8 +144,8 @@ async fn producers_and_workers_trust_an_authority_of_their_own_and_show_certific
             assert!(numbers.enqueue(&n).await.unwrap().is_accepted());
         }
         all_done(&numbers, 100).await;
-        assert_eq!((worker.stats().finished, worker.stats().outages), (100, 0));
         assert!(worker.stop(S(10)).await.is_clean());
+        assert_eq!((worker.stats().finished, worker.stats().outages), (100, 0));
     }
 }
 

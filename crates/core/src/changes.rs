@@ -36,6 +36,12 @@ pub struct Kinds {
     pub released: bool,
     /// A message was removed on demand.
     pub cancelled: bool,
+    /// Limits were set.
+    pub limits_set: bool,
+    /// A pause began, or became longer.
+    pub paused: bool,
+    /// A pause ended.
+    pub resumed: bool,
     /// A part of a snapshot was read: its totals are of the past.
     pub(crate) loaded: bool,
 }

@@ -74,6 +74,7 @@ impl Queue {
 
     /// Lets limits hold from now on.
     pub(crate) fn take_limits(&mut self, scope: Scope<'_>, limits: QueueLimits) {
+        self.kinds.limits_set = true;
         let now = self.frame_now();
         let of_group = GroupLimits::from(limits);
         match scope {
@@ -157,6 +158,8 @@ impl Queue {
 
     /// Begins or ends a pause; of the queue if the name of the group is empty.
     pub(crate) fn take_pause(&mut self, group: &[u8], until: Option<Timestamp>) {
+        self.kinds.paused |= until.is_some();
+        self.kinds.resumed |= until.is_none();
         let now = self.frame_now();
         if group.is_empty() {
             self.bounds.get_or_insert_default().pause = until;

@@ -1,0 +1,122 @@
+//! MQ.GROUPS
+
+use redis_mq_core::GroupView;
+
+use super::record::{Access, Argument, Group, Kind, Record};
+use crate::authority;
+use crate::error::Error;
+use crate::parse::{is, once, ArgList, Cursor};
+use crate::redis::{Args, Command, Ctx};
+use crate::turn;
+
+/// The command.
+pub struct MqGroups;
+
+/// Places that are looked at where the reader does not say how many.
+const DEFAULT_COUNT: u64 = 100;
+const MAX_COUNT: u64 = 10_000;
+
+/// What a reader asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// Where to go on; 0 to begin.
+    pub cursor: u32,
+    /// How many places to look at.
+    pub count: u32,
+}
+
+impl Groups {
+    /// Reads the arguments after the queue.
+    pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Groups, Error> {
+        let mut args = Cursor::new(args, 2);
+        let cursor = args.count("cursor", 0)?;
+        let mut count = None;
+        while let Some(option) = args.word() {
+            if !is(option, "COUNT") {
+                return Err(Error::Syntax);
+            }
+            once(&mut count, args.integer("COUNT", 1, MAX_COUNT)?)?;
+        }
+        let count = count.unwrap_or(DEFAULT_COUNT) as u32; // at most MAX_COUNT
+        Ok(Groups { cursor, count })
+    }
+}
+
+fn reply(ctx: &Ctx, group: &GroupView<'_>) {
+    ctx.reply_array(6);
+    ctx.reply_bulk(group.name);
+    ctx.reply_integer(group.waiting.into());
+    ctx.reply_integer(group.in_flight.into());
+    ctx.reply_integer(group.oldest.millis());
+    ctx.reply_bulk(group.state.name().as_bytes());
+    ctx.reply_integer(group.until.millis());
+}
+
+impl Command for MqGroups {
+    const RECORD: &'static Record = &Record {
+        name: "mq.groups",
+        syntax: "MQ.GROUPS queue cursor [COUNT n]",
+        summary: "Lists the groups of a queue and what they do.",
+        complexity: "O(n) with n the number of places looked at",
+        since: "0.1.0",
+        group: Group::Inspection,
+        arity: -3,
+        flags: "readonly",
+        newer_flags: &[],
+        key: Some(Access::Read),
+        tips: "nondeterministic_output",
+        arguments: &[
+            Argument::QUEUE,
+            Argument::new("cursor", Kind::Integer),
+            Argument::new("n", Kind::Integer).after("COUNT").optional(),
+        ],
+        details: include_str!("groups.md"),
+    };
+
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let Groups { cursor, count } = Groups::parse(args)?;
+        let now = authority::moment(ctx);
+        let shown = turn::look(ctx, name, |queue| {
+            // The next cursor stands in front, so it is looked for first.
+            let mut groups = 0;
+            let next = queue.group_views(now, cursor, count, |_| groups += 1);
+            ctx.reply_array(2);
+            ctx.reply_bulk(next.to_string().as_bytes());
+            ctx.reply_array(groups);
+            queue.group_views(now, cursor, count, |group| reply(ctx, group));
+        })?;
+        if shown.is_none() {
+            ctx.reply_null_array();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::tests::words;
+
+    #[test]
+    fn a_cursor_is_needed_and_a_count_is_not() {
+        let parse = |line: &'static str| Groups::parse(&words(line)[..]);
+        assert_eq!(
+            parse("MQ.GROUPS q 7"),
+            Ok(Groups {
+                cursor: 7,
+                count: 100
+            })
+        );
+        assert_eq!(
+            parse("MQ.GROUPS q 0 count 5"),
+            Ok(Groups {
+                cursor: 0,
+                count: 5
+            })
+        );
+        assert!(parse("MQ.GROUPS q x").is_err());
+        assert!(parse("MQ.GROUPS q 0 COUNT 10001").is_err());
+        assert_eq!(parse("MQ.GROUPS q 0 5"), Err(Error::Syntax));
+    }
+}
