@@ -32,6 +32,9 @@ pub struct Delivery<'a> {
     pub left: usize,
 }
 
+/// How many shares of work for what time does a dequeue takes that finds nothing ready.
+const SHARES: usize = 8;
+
 impl Queue {
     /// How many messages a dequeue of `count` hands over at most, once time has acted: zero only if it
     /// hands over none. Fewer are handed over only where messages have groups;
@@ -40,11 +43,14 @@ impl Queue {
     pub fn deliverable(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
         self.let_time_act(turn);
         // A turn's share of what is due may have been spent on what makes nobody ready.
-        while self.ready_len() == 0
+        let mut shares = SHARES;
+        while shares > 0
+            && self.ready_len() == 0
             && !self.is_paused()
             && self.tokens_left() != 0
             && self.has_due(turn.now.instant())
         {
+            shares -= 1;
             turn.renew_budget();
             self.let_time_act(turn);
         }

@@ -83,7 +83,7 @@ enum Stand<'a> {
 }
 
 /// Entries of the schedule that are looked at for the exact time of the next due one.
-const LOOK: usize = 65_536;
+const LOOK: usize = 4096;
 
 impl Queue {
     /// The status of an id at `now`; none if there is no message.
@@ -319,6 +319,10 @@ impl Queue {
                 };
                 if due > now {
                     best = Some(best.map_or(due, |best| best.min(due)));
+                    if due == start {
+                        // Nothing in this list can be earlier.
+                        break;
+                    }
                 }
             }
         }

@@ -11,6 +11,8 @@ pub(crate) trait Links {
     fn set_next(&mut self, entry: u32, to: u32);
     /// When time moves the entry on.
     fn due(&self, entry: u32) -> Timestamp;
+    /// How many entries there are, in whatever list.
+    fn len(&self) -> usize;
 }
 
 /// First and last entry of a list; each entry is in one list at most.

@@ -479,6 +479,10 @@ impl Links for Slab<Message> {
     fn due(&self, entry: u32) -> Timestamp {
         self.get(entry).due()
     }
+    #[inline]
+    fn len(&self) -> usize {
+        Slab::len(self)
+    }
 }
 
 #[cfg(test)]

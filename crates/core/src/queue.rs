@@ -17,7 +17,7 @@ use crate::released::Places;
 use crate::slab::Slab;
 use crate::turn::{Frame, Turn};
 use crate::types::{Priority, Timestamp, Token};
-use crate::wheel::Wheel;
+use crate::wheel::{self, Wheel};
 
 /// One queue.
 ///
@@ -265,7 +265,11 @@ impl Queue {
     #[inline]
     pub(crate) fn hold(&mut self, message: Message) -> u32 {
         self.body_bytes += allocated(message.body_len());
-        self.messages.insert(message)
+        let slot = self.messages.insert(message);
+        if slot as usize >= wheel::FEW && !self.wheel.deals_ahead() {
+            self.wheel.deal_ahead_from_now_on();
+        }
+        slot
     }
 
     /// Puts an unlinked message into the list its new state belongs to, behind the others.

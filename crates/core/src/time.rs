@@ -29,14 +29,8 @@ impl Queue {
     /// Whether time has something left to do.
     #[inline]
     pub(crate) fn has_due(&self, now: Timestamp) -> bool {
-        let next = match &self.groups {
-            None => self.wheel.next(),
-            Some(groups) => [self.wheel.next(), groups.next_due()]
-                .into_iter()
-                .flatten()
-                .min(),
-        };
-        next.is_some_and(|next| next <= now)
+        let of_groups = self.groups.as_ref().and_then(|groups| groups.next_due());
+        self.wheel.is_due_at(now) || of_groups.is_some_and(|next| next <= now)
     }
 
     #[cold]

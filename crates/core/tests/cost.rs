@@ -4,7 +4,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use redis_mq_core::{Enqueue, Log, Now, Queue, Replication, Settings, Span, Token, Turn, Verdict};
+use redis_mq_core::{
+    Enqueue, Log, Now, Queue, Replication, Settings, Span, Start, Timestamp, Token, Turn, Verdict,
+};
 
 struct Counting;
 
@@ -171,4 +173,58 @@ fn a_turn_does_no_more_than_its_share_of_what_time_does() {
         turns += 1;
         assert!(turns < 1000, "it never ends");
     }
+}
+
+/// A slot of the schedule with very many messages is dealt out before its time, a share a turn, so that
+/// at the instant the first of them is handed over at once; where nobody let time act before, a dequeue
+/// deals out some shares at most.
+#[test]
+fn a_dequeue_deals_out_no_more_than_some_shares_of_a_slot() {
+    const MANY: u64 = 200_000;
+    let due_us = START_US + 3_600_000_000;
+    let filled = || {
+        let mut bench = Bench::new();
+        for number in 0..MANY {
+            let due = Timestamp::from_millis(due_us / 1000 + number % 500);
+            let mut request = Enqueue::new(b"");
+            request.start = Start::At(due);
+            bench.turn(|queue, turn| queue.enqueue(turn, &request));
+            bench.now_us = START_US;
+        }
+        bench
+    };
+    let got = |bench: &mut Bench| {
+        bench
+            .turn(|queue, turn| queue.dequeue(turn, 1, None, |_| {}))
+            .0
+    };
+
+    let mut bench = filled();
+    let mut looks = 0;
+    while bench
+        .queue
+        .next_due()
+        .is_some_and(|due| due.millis() < due_us / 1000)
+    {
+        let next = bench.queue.next_due().map_or(0, Timestamp::millis) * 1000;
+        bench.now_us = next.max(bench.now_us + 1000);
+        assert!(bench.now_us < due_us, "it is not dealt out in time");
+        bench.turn(|queue, turn| queue.let_time_act(turn));
+        looks += 1;
+    }
+    assert!(looks > 100, "{looks} looks");
+    bench.now_us = due_us;
+    assert_eq!(got(&mut bench), 1);
+
+    let mut late = filled();
+    late.now_us = due_us;
+    let mut misses = 0;
+    while got(&mut late) == 0 {
+        misses += 1;
+        assert!(misses < 500, "nothing is ever handed over");
+    }
+    assert!(
+        misses > 10,
+        "one step dealt out {MANY} messages in {misses} steps"
+    );
 }

@@ -173,6 +173,9 @@ impl Entry for Group {
 }
 
 impl Links for Slab<Group> {
+    fn len(&self) -> usize {
+        Slab::len(self)
+    }
     fn previous(&self, entry: u32) -> u32 {
         self.get(entry).previous
     }
@@ -237,6 +240,9 @@ impl Entry for Lane {
 }
 
 impl Links for Slab<Lane> {
+    fn len(&self) -> usize {
+        Slab::len(self)
+    }
     #[inline]
     fn previous(&self, entry: u32) -> u32 {
         self.get(entry).previous

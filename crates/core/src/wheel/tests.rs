@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::grid::LEVELS;
 use super::*;
 use crate::slab::NIL;
 
@@ -24,6 +25,9 @@ impl Links for Entries {
     }
     fn due(&self, entry: u32) -> Timestamp {
         self.0[entry as usize].2
+    }
+    fn len(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -58,6 +62,9 @@ impl Pair {
         self.entries.0[entry as usize].2 = due;
         self.wheel.insert(&mut self.entries, entry, due);
         self.plain.push(entry);
+        if self.entries.len() > FEW && !self.wheel.deals_ahead() {
+            self.wheel.deal_ahead_from_now_on();
+        }
     }
 
     fn take(&mut self, entry: u32) {
