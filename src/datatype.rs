@@ -2,12 +2,12 @@
 
 use rand::rngs::SmallRng;
 use rand::{RngCore, SeedableRng};
-use redis_mq_core::{Loader, Log, Queue};
+use redis_mq_core::{Loader, Log, Queue, Relocate};
 
 use crate::commands::apply;
 use crate::info::Share;
 use crate::redis::{
-    AofWriter, DigestWriter, IoError, NativeType, RdbReader, RdbWriter, TypeHandle,
+    AofWriter, DigestWriter, IoError, Mover, NativeType, RdbReader, RdbWriter, TypeHandle,
 };
 use crate::wake;
 
@@ -55,6 +55,16 @@ impl StoredQueue {
 impl Default for StoredQueue {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Relocate for Mover {
+    fn slice<T>(&mut self, block: &mut Box<[T]>) {
+        Mover::slice(self, block);
+    }
+
+    fn value<T>(&mut self, block: &mut Box<T>) {
+        Mover::value(self, block);
     }
 }
 
@@ -109,6 +119,10 @@ impl NativeType for StoredQueue {
 
     fn free_effort(&self) -> usize {
         self.queue.len() * ALLOCATIONS_PER_MESSAGE
+    }
+
+    fn defrag(&mut self, cursor: u64, mover: &mut Mover) -> Option<u64> {
+        self.queue.relocate(cursor, mover)
     }
 
     fn copy(&self, place: Option<(i32, &[u8])>) -> Option<Self> {

@@ -11,6 +11,7 @@ use redis_module::raw;
 use super::api::call;
 use super::args::{bytes, KeyName};
 use super::context::Ctx;
+use super::defrag::{defrag, Mover};
 use super::guard::guard;
 use super::load::LoadError;
 use super::log;
@@ -39,6 +40,9 @@ pub trait NativeType: Send + Sized + 'static {
     fn memory_usage(&self, samples: usize) -> usize;
     /// About how many allocations freeing takes; the server frees over 64 in the background.
     fn free_effort(&self) -> usize;
+    /// Lets `mover` move some of the value's blocks: those at `cursor`, which is 0 at first. Returns the
+    /// cursor of those that come next, none after the last.
+    fn defrag(&mut self, cursor: u64, mover: &mut Mover) -> Option<u64>;
     /// The same value again, for `COPY` to this database and key, where the server tells (7.0 and later).
     fn copy(&self, place: Option<(i32, &[u8])>) -> Option<Self>;
 }
@@ -78,7 +82,7 @@ impl<T: NativeType> TypeHandle<T> {
             free_effort: Some(free_effort::<T>),
             unlink: None,
             copy: Some(copy::<T>),
-            defrag: None,
+            defrag: Some(defrag::<T>),
             mem_usage2: Some(mem_usage2::<T>),
             free_effort2: Some(free_effort2::<T>),
             unlink2: None,

@@ -5,6 +5,7 @@ use crate::effects::{Content, Extras};
 use crate::enqueue::Start;
 use crate::message::Limits;
 use crate::queue::Queue;
+use crate::relocate::Relocate;
 use crate::slab::Entry;
 use crate::types::{Priority, Timestamp};
 
@@ -54,6 +55,14 @@ impl WaitingCopy {
         }
     }
 
+    fn relocate(&mut self, mover: &mut impl Relocate) {
+        mover.slice(&mut self.payload);
+        if let Some(extras) = &mut self.extras {
+            mover.value(extras);
+            mover.slice(&mut extras.headers);
+        }
+    }
+
     /// Bytes it holds elsewhere.
     fn bytes(&self) -> usize {
         let extras = |extras: &OwnedExtras| {
@@ -95,7 +104,26 @@ impl Entry for RareEntry {
     }
 }
 
+impl RareEntry {
+    fn relocate(&mut self, mover: &mut impl Relocate) {
+        if let Self::Held(rare) = self {
+            mover.value(rare);
+            if let Some(copy) = &mut rare.copy {
+                copy.relocate(mover);
+            }
+            if let Some(reason) = &mut rare.reason {
+                mover.slice(reason);
+            }
+        }
+    }
+}
+
 impl Queue {
+    /// Lets `mover` move a page of rare parts; false if it was the last.
+    pub(crate) fn relocate_rares(&mut self, page: usize, mover: &mut impl Relocate) -> bool {
+        self.rares.relocate(page, mover, RareEntry::relocate)
+    }
+
     fn rare(&self, slot: u32) -> Option<&Rare> {
         match self.rares.get(self.messages.get(slot).rare()?) {
             RareEntry::Held(rare) => Some(rare),

@@ -3,6 +3,7 @@
 use crate::id::{uuid_number, Key};
 use crate::index::Index;
 use crate::message::Message;
+use crate::relocate::Relocate;
 use crate::sequence::Sequence;
 use crate::slab::Slab;
 
@@ -70,6 +71,11 @@ impl Ids {
             }
         }
         self.hashed.remove(message.hash, slot);
+    }
+
+    /// Lets `mover` move some pages; false if they were the last.
+    pub fn relocate(&mut self, step: usize, mover: &mut impl Relocate) -> bool {
+        self.numbered.relocate(step, mover)
     }
 
     /// Bytes the indexes hold.

@@ -6,6 +6,7 @@
 
 use crate::id::{uuid_millis, IdText, Key};
 use crate::link::Links;
+use crate::relocate::Relocate;
 use crate::slab::{Entry, Slab, NIL};
 use crate::types::{Priority, Span, Timestamp, Token};
 
@@ -396,6 +397,11 @@ impl Message {
         self.due_shape = self.due_shape & (DUE_MASK | PLACED) | fresh.due_shape;
         let kept = self.token_state & !(0xF << PRIORITY_SHIFT);
         self.token_state = kept | u64::from(priority.level()) << PRIORITY_SHIFT;
+    }
+
+    /// Lets `mover` move the allocation.
+    pub fn relocate(&mut self, mover: &mut impl Relocate) {
+        mover.slice(&mut self.body);
     }
 
     /// Bytes of the allocation.

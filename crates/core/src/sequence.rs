@@ -7,6 +7,7 @@
 
 use hashbrown::HashTable;
 
+use crate::relocate::Relocate;
 use crate::slab::NIL;
 
 const PAGE_BITS: u32 = 9;
@@ -151,6 +152,14 @@ impl Sequence {
             return Err(format!("{} made ids instead of {}", slots.len(), self.len));
         }
         Ok(slots)
+    }
+
+    /// Lets `mover` move some pages; false if they were the last.
+    pub fn relocate(&mut self, step: usize, mover: &mut impl Relocate) -> bool {
+        const PAGES: usize = 128;
+        let pages = self.pages.iter_mut().skip(step * PAGES).take(PAGES);
+        pages.for_each(|page| mover.value(&mut page.slots));
+        (step + 1) * PAGES < self.pages.len()
     }
 
     /// Bytes the pages hold.

@@ -5,6 +5,8 @@
 //! at worst. Smaller pages would hold less, but their share of the directory (24 bytes a page) would
 //! be felt by every message; larger ones stay for the sake of one entry.
 
+use crate::relocate::Relocate;
+
 /// What a slab can hold: a vacant entry carries the number of the next vacant one of its page.
 pub(crate) trait Entry {
     /// A vacant entry.
@@ -238,6 +240,22 @@ impl<T: Entry> Slab<T> {
             page.entries = Box::default();
             page.vacant = NONE;
         }
+    }
+
+    /// Lets `mover` move a page, and `inner` what its entries hold. Returns whether there are more.
+    pub fn relocate<M: Relocate>(
+        &mut self,
+        number: usize,
+        mover: &mut M,
+        mut inner: impl FnMut(&mut T, &mut M),
+    ) -> bool {
+        if let Some(page) = self.pages.get_mut(number) {
+            mover.slice(&mut page.entries);
+            for entry in &mut page.entries {
+                inner(entry, mover);
+            }
+        }
+        number + 1 < self.pages.len()
     }
 
     /// The slots in use, if what the pages say of themselves is true.

@@ -15,6 +15,7 @@
 //! Entries with the same due time keep the order they were put in.
 
 use crate::link::{Links, List};
+use crate::relocate::Relocate;
 use crate::types::Timestamp;
 
 mod grid;
@@ -260,6 +261,11 @@ impl Wheel {
             return Err(format!("{early} is due before {}", self.next));
         }
         Ok(entries)
+    }
+
+    /// Lets `mover` move the levels.
+    pub fn relocate(&mut self, mover: &mut impl Relocate) {
+        self.grid.relocate(mover);
     }
 
     /// Bytes the levels hold.

@@ -1,6 +1,7 @@
 //! The levels of a wheel at one time of theirs, and the slots that are dealt out ahead of their time.
 
 use crate::link::{Links, List};
+use crate::relocate::Relocate;
 use crate::types::Timestamp;
 
 pub(super) const LEVELS: usize = 8;
@@ -390,6 +391,13 @@ impl Grid {
             }
         }
         Ok(())
+    }
+
+    /// Lets `mover` move the levels; those of slots that are dealt out ahead go soon.
+    pub fn relocate(&mut self, mover: &mut impl Relocate) {
+        for at in self.levels.iter_mut().flatten() {
+            mover.value(&mut at.slots);
+        }
     }
 
     /// Bytes beside the grid itself.
