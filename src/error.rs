@@ -37,6 +37,8 @@ pub enum Error {
     },
     /// A limit of the queue does not let the message in.
     Full(Full),
+    /// A message would expire before it is ready.
+    ExpiresBeforeStart,
     /// A burst was given, and there is no rate that it is of.
     BurstWithoutRate,
     /// The command is not for clients.
@@ -74,6 +76,7 @@ impl fmt::Display for Error {
             Error::Full(Full::GroupLength) => {
                 f.write_str("FULL the group has as many messages as its LENGTH allows")
             }
+            Error::ExpiresBeforeStart => f.write_str("ERR TTL must be longer than the delay"),
             Error::BurstWithoutRate => f.write_str("ERR BURST needs a RATE"),
             Error::ReplicationOnly => {
                 f.write_str("ERR this command is for replication and the append-only file only")
@@ -120,6 +123,7 @@ mod tests {
             Error::Full(Full::Length),
             Error::Full(Full::Bytes),
             Error::Full(Full::GroupLength),
+            Error::ExpiresBeforeStart,
             Error::BurstWithoutRate,
             Error::ReplicationOnly,
             Error::Diverged("a message is not there"),

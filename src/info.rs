@@ -62,16 +62,19 @@ pub static DONE: Gauge = Gauge::new();
 pub static RETRIED: Gauge = Gauge::new();
 /// Messages that became dead since the server started.
 pub static DEAD: Gauge = Gauge::new();
+/// Messages whose time to live ended before they were handed over, since the server started.
+pub static EXPIRED: Gauge = Gauge::new();
 /// Locks that ran out since the server started.
 pub static EXPIRED_LOCKS: Gauge = Gauge::new();
 
-static SINCE_START: [(&CStr, &Gauge); 6] = [
+static SINCE_START: [(&CStr, &Gauge); 7] = [
     (c"total_enqueued", &ENQUEUED),
     (c"total_delivered", &DELIVERED),
     (c"total_done", &DONE),
     (c"total_retried", &RETRIED),
     (c"total_dead", &DEAD),
     (c"total_expired_locks", &EXPIRED_LOCKS),
+    (c"total_expired", &EXPIRED),
 ];
 
 /// Queues in memory.

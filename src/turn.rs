@@ -157,6 +157,7 @@ fn end_of_change(
         (totals.done, c"mq.done", &info::DONE),
         (totals.retried, c"mq.retry", &info::RETRIED),
         (totals.dead, c"mq.dead", &info::DEAD),
+        (totals.expired, c"mq.ttl", &info::EXPIRED),
     ] {
         if number == 0 {
             continue;

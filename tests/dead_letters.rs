@@ -219,3 +219,20 @@ fn a_message_beside_a_dead_letter_is_deduplicated_like_any_other() {
         assert_eq!(client.enqueue(&queue, "again", "ID a"), "done-with-backoff");
     });
 }
+
+#[test]
+fn a_retry_keeps_its_reason_until_the_message_is_dead() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.enqueue(&queue, "p", "ID a ATTEMPTS 2");
+        let first = client.take(&queue);
+        assert_eq!(client.done(&queue, &first, "RETRY REASON first"), "queued");
+        let reason = client.message(&queue, "a").text("reason");
+        assert_eq!(reason.as_deref(), Some("first"));
+        let second = client.take(&queue);
+        assert_eq!(client.done(&queue, &second, "RETRY REASON second"), "dead");
+        let reason = client.message(&queue, "a").text("reason");
+        assert_eq!(reason.as_deref(), Some("no attempts left: second"));
+        assert_eq!(client.dequeue(&queue, ""), None);
+    });
+}

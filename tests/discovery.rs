@@ -149,7 +149,7 @@ fn the_documentation_names_every_option() {
         let options = BTreeMap::from([
             (
                 "mq.enqueue",
-                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY GROUP HEADERS REQUEUE UPDATE",
+                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS REQUEUE UPDATE",
             ),
             ("mq.dequeue", "queue COUNT LOCK BLOCK EOQ"),
             (
@@ -213,8 +213,8 @@ fn help_shows_each_command_as_it_is_written() {
         let lines: Vec<_> = reply.items().iter().map(ReplyExt::text).collect();
         for syntax in [
             "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-             [PRIORITY p] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
-            "MQ.DONE queue id token [SUCCESS | RETRY | ERROR [REASON text] | RELEASE] \
+             [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
+            "MQ.DONE queue id token [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] \
              [BACKOFF ms | BACKOFF EXP]",
             "MQ.EXTEND queue id token ms",
             "MQ.STATUS queue id",

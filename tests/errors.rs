@@ -347,7 +347,6 @@ fn options_that_contradict_each_other_are_a_syntax_error() {
             "BACKOFF EXP RELEASE",
             "REASON why",
             "SUCCESS REASON why",
-            "RETRY REASON why",
             "REASON why RELEASE",
             "BACKOFF 5 REASON why",
         ] {

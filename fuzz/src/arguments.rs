@@ -115,7 +115,7 @@ fn check_done(request: &done::Done<'_>) {
     check_id(request.id);
     assert!(i64::try_from(request.token.value()).is_ok());
     match request.verdict {
-        Verdict::Success { backoff } | Verdict::Retry { backoff } => {
+        Verdict::Success { backoff } | Verdict::Retry { backoff, .. } => {
             if let Backoff::For(span) = backoff {
                 check_span(span.millis(), 1);
             }
@@ -142,6 +142,12 @@ fn plain_enqueue(request: &Enqueue<'_>) -> Words {
     }
     number(&mut words, "attempts", request.attempts.into());
     number(&mut words, "priority", request.priority.level().into());
+    if let Some(ttl) = request.ttl {
+        number(&mut words, "ttl", ttl.span.millis());
+        if ttl.bury {
+            words.push(b"bury".to_vec());
+        }
+    }
     if let Some(group) = request.group {
         option(&mut words, "group", group);
     }
@@ -183,7 +189,7 @@ fn plain_done(request: &done::Done<'_>) -> Words {
     let mut words = words(&[b"mq.done", b"q", request.id, token.as_bytes()]);
     let (verdict, backoff) = match request.verdict {
         Verdict::Success { backoff } => ("success", backoff),
-        Verdict::Retry { backoff } => ("retry", backoff),
+        Verdict::Retry { backoff, .. } => ("retry", backoff),
         Verdict::Error { .. } => ("error", Backoff::None),
         Verdict::Release => ("release", Backoff::None),
     };
@@ -195,6 +201,10 @@ fn plain_done(request: &done::Done<'_>) -> Words {
     }
     if let Verdict::Error {
         reason: Some(reason),
+    }
+    | Verdict::Retry {
+        reason: Some(reason),
+        ..
     } = request.verdict
     {
         option(&mut words, "reason", reason);

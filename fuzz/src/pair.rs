@@ -2,7 +2,7 @@
 
 use redis_mq_core::{
     Backoff, Delivery, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span,
-    Start, Token, Turn, Verdict,
+    Start, Token, Ttl, Turn, Verdict,
 };
 
 /// A queue, and one that gets its effects.
@@ -71,6 +71,7 @@ impl Pair {
                 b"retried",
                 Some(Verdict::Retry {
                     backoff: Backoff::None,
+                    reason: Some(b"why"),
                 }),
             ),
         ] {
@@ -139,6 +140,7 @@ impl Pair {
             Verdict::SUCCESS,
             Verdict::Retry {
                 backoff: Backoff::Exponential,
+                reason: None,
             },
             Verdict::Release,
             Verdict::Error { reason: None },
@@ -147,6 +149,13 @@ impl Pair {
             let mut copy = Enqueue::new(b"copy").id(id);
             (copy.requeue, copy.update) = (true, token.value() % 2 == 0);
             copy.start = Start::After(Span::from_millis(20));
+            if token.value() % 3 == 0 {
+                copy.headers = b"name: value";
+                copy.ttl = Some(Ttl {
+                    span: Span::from_millis(700),
+                    bury: token.value() % 2 == 1,
+                });
+            }
             self.enqueue(&copy);
             self.extend(id, *token, Span::from_millis(10));
             self.done(id, *token, *verdict);

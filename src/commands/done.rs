@@ -61,8 +61,9 @@ impl<'a> Done<'a> {
             (Word::Success, backoff, None) => Verdict::Success {
                 backoff: backoff.unwrap_or(Backoff::None),
             },
-            (Word::Retry, backoff, None) => Verdict::Retry {
+            (Word::Retry, backoff, reason) => Verdict::Retry {
                 backoff: backoff.unwrap_or(Backoff::None),
+                reason,
             },
             (Word::Error, None, reason) => Verdict::Error { reason },
             (Word::Release, None, None) => Verdict::Release,
@@ -86,7 +87,7 @@ fn parse_backoff<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Backoff, Er
 impl Command for MqDone {
     const RECORD: &'static Record = &Record {
         name: "mq.done",
-        syntax: "MQ.DONE queue id token [SUCCESS | RETRY | ERROR [REASON text] | RELEASE] \
+        syntax: "MQ.DONE queue id token [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] \
                  [BACKOFF ms | BACKOFF EXP]",
         summary: "Ends a delivery and says what becomes of its message.",
         complexity: "O(1)",
@@ -105,7 +106,13 @@ impl Command for MqDone {
                 "verdict",
                 Kind::OneOf(&[
                     Argument::word("success", "SUCCESS"),
-                    Argument::word("retry", "RETRY"),
+                    Argument::new(
+                        "retry",
+                        Kind::Block(&[
+                            Argument::word("retry", "RETRY"),
+                            Argument::new("text", Kind::Text).after("REASON").optional(),
+                        ]),
+                    ),
                     Argument::new(
                         "error",
                         Kind::Block(&[
@@ -171,7 +178,10 @@ mod tests {
     }
 
     fn retry(backoff: Backoff) -> Verdict<'static> {
-        Verdict::Retry { backoff }
+        Verdict::Retry {
+            backoff,
+            reason: None,
+        }
     }
 
     fn error(reason: Option<&[u8]>) -> Verdict<'_> {
@@ -229,7 +239,6 @@ mod tests {
             "RELEASE BACKOFF EXP",
             "REASON why",
             "SUCCESS REASON why",
-            "RETRY REASON why",
             "RELEASE REASON why",
             "ERROR REASON a REASON b",
             "ERROR REASON",

@@ -1,7 +1,7 @@
 //! MQ.ENQUEUE
 
 use redis_mq_core::{
-    Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp, MAX_HEADER_BYTES,
+    Enqueue, Enqueued, Now, Outcome, Priority, Span, Start, Timestamp, Ttl, MAX_HEADER_BYTES,
 };
 
 use super::record::{Access, Argument, Group, Kind, Record};
@@ -21,6 +21,7 @@ pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
     let mut args = Cursor::new(args, 2);
     let mut request = Enqueue::new(args.value()?);
     let (mut start, mut attempts, mut priority, mut headers) = (None, None, None, None);
+    let (mut ttl, mut bury) = (None, false);
     while let Some(option) = args.word() {
         if is(option, "ID") {
             once(&mut request.id, args.id()?)?;
@@ -41,6 +42,10 @@ pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
             once(&mut attempts, args.count("ATTEMPTS", 0)?)?;
         } else if is(option, "PRIORITY") {
             once(&mut priority, args.integer("PRIORITY", 0, LOWEST_PRIORITY)?)?;
+        } else if is(option, "TTL") {
+            once(&mut ttl, Span::from_millis(args.duration("TTL", 1)?))?;
+        } else if is(option, "BURY") {
+            flag(&mut bury)?;
         } else if is(option, "GROUP") {
             once(&mut request.group, args.group()?)?;
         } else if is(option, "HEADERS") {
@@ -53,6 +58,10 @@ pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
             return Err(Error::Syntax);
         }
     }
+    if bury && ttl.is_none() {
+        return Err(Error::Syntax);
+    }
+    request.ttl = ttl.map(|span| Ttl { span, bury });
     request.start = start.unwrap_or_default();
     request.attempts = attempts.unwrap_or_default();
     request.headers = headers.unwrap_or_default();
@@ -79,7 +88,7 @@ impl Command for MqEnqueue {
     const RECORD: &'static Record = &Record {
         name: "mq.enqueue",
         syntax: "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-                 [PRIORITY p] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
+                 [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
         summary: "Adds a message to a queue, or says why its id is taken.",
         complexity: "O(1)",
         since: "0.1.0",
@@ -108,6 +117,14 @@ impl Command for MqEnqueue {
             Argument::new("p", Kind::Integer)
                 .after("PRIORITY")
                 .optional(),
+            Argument::new(
+                "ttl",
+                Kind::Block(&[
+                    Argument::new("ms", Kind::Integer).after("TTL"),
+                    Argument::word("bury", "BURY").optional(),
+                ]),
+            )
+            .optional(),
             Argument::new("g", Kind::Text).after("GROUP").optional(),
             Argument::new("bytes", Kind::Text)
                 .after("HEADERS")
@@ -126,6 +143,9 @@ impl Command for MqEnqueue {
         }
         let now = Now::from_micros(ctx.now_us());
         check_start(request.start, now)?;
+        if request.expires_before_start(now.instant()) {
+            return Err(Error::ExpiresBeforeStart);
+        }
         let enqueued = turn::take(
             ctx,
             name,
@@ -169,13 +189,17 @@ mod tests {
     #[test]
     fn options_come_in_any_order_and_case() {
         let line = "MQ.ENQUEUE q p update PRIORITY 0 Requeue ATTEMPTS 4294967295 lock 1 \
-                    at 281474976710655 id ID headers h group g";
+                    at 281474976710655 id ID headers h group g ttl 9 BURY";
         let mut expected = Enqueue::new(b"p").id(b"ID");
         expected.start = Start::At(Timestamp::from_millis(MAX_INSTANT_MS));
         expected.lock = Some(Span::from_millis(1));
         expected.attempts = u32::MAX;
         expected.headers = b"h";
         expected.group = Some(b"g");
+        expected.ttl = Some(Ttl {
+            span: Span::from_millis(9),
+            bury: true,
+        });
         expected.priority = Priority::new(0).unwrap();
         (expected.requeue, expected.update) = (true, true);
         assert_eq!(parse(&words(line)[..]), Ok(expected));
@@ -205,6 +229,10 @@ mod tests {
             "UPDATE UPDATE",
             "HEADERS a HEADERS b",
             "GROUP a GROUP b",
+            "TTL 8 TTL 8",
+            "TTL 8 BURY BURY",
+            "BURY",
+            "TTL",
             "GROUP",
             "HEADERS",
             "NOW",

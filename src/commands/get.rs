@@ -28,7 +28,7 @@ fn reply(ctx: &Ctx, message: &View<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(13);
+    ctx.reply_map(14);
     bulk("id", message.id.bytes());
     bulk("status", message.status.name().as_bytes());
     bulk("payload", message.payload);
@@ -44,6 +44,7 @@ fn reply(ctx: &Ctx, message: &View<'_>) {
     optional("headers", headers);
     let group = (!message.group.is_empty()).then_some(message.group);
     optional("group", group);
+    number("expires-at", message.expires_at.millis());
 }
 
 impl Command for MqGet {

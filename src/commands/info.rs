@@ -23,7 +23,7 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(Status::ALL.len() + 20);
+    ctx.reply_map(Status::ALL.len() + 21);
     for (status, count) in Status::ALL.iter().zip(info.counts) {
         number(status.name(), count);
     }
@@ -64,6 +64,7 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
     }
     number("paused-until", info.paused_until.millis());
     number("total-full", info.refused);
+    number("total-expired", info.totals.expired);
 }
 
 impl Command for MqInfo {

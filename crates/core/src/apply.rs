@@ -100,6 +100,12 @@ impl Queue {
                     return Err(ApplyError::Diverged("a cancelled message is not there"));
                 }
             }
+            Effect::Expire { key } => {
+                let slot = self.live(key)?;
+                if !self.expire(slot) {
+                    return Err(ApplyError::Diverged("an expired message has no such time"));
+                }
+            }
             Effect::TokensAfter { token } => self.last_token = self.last_token.max(token.value()),
             Effect::Limits { scope, limits } => self.take_limits(*scope, *limits),
             Effect::Pause { group, until } => self.take_pause(group, *until),

@@ -33,9 +33,8 @@ fn put_limits_field(out: &mut Vec<u8>, field: u64, limits: &QueueLimits) {
 }
 
 impl Queue {
-    /// Writes the fields of the header; false if there are none.
-    pub(crate) fn write_bounds(&self, out: &mut Vec<u8>) -> bool {
-        let start = out.len();
+    /// Writes the fields of the header.
+    pub(crate) fn write_bounds(&self, out: &mut Vec<u8>) {
         put_limits_field(out, LIMITS, &self.limits());
         put_limits_field(out, GROUP_LIMITS, &self.group_limits(None).into());
         if let Some(bounds) = &self.bounds {
@@ -45,11 +44,6 @@ impl Queue {
                 put_numbers(out, METERS, &meters);
             }
         }
-        let any = out.len() > start;
-        if any {
-            end_fields(out);
-        }
-        any
     }
 
     /// Takes a field of the header.

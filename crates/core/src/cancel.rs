@@ -16,9 +16,13 @@ impl Queue {
             return false;
         }
         let is_locked = |slot| matches!(self.messages.get(slot).state(), State::Locked { .. });
-        if live.is_some_and(is_locked) {
-            // A lock that has run out stays counted.
-            self.find_by_now(turn, &key);
+        let now = turn.now.instant();
+        if live.is_some_and(|slot| is_locked(slot) || self.expiry_by(slot, now).is_some()) {
+            // A lock that has run out stays counted, and what has expired is not there.
+            let live = self.find_by_now(turn, &key);
+            if live.is_none() && self.find_letter(&key).is_none() {
+                return false;
+            }
         }
         self.enter_frame(turn);
         self.emit(turn, &Effect::Cancel { key });

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::groups::Recount;
 use crate::message::State;
 use crate::queue::{allocated, Counts, Queue};
+use crate::timers::Owner;
 use crate::types::Priority;
 
 impl Queue {
@@ -21,6 +22,7 @@ impl Queue {
         self.check_counts(&held)?;
         self.check_rares(&held)?;
         self.check_released(&held)?;
+        self.check_timers(&held)?;
         let bodies: usize = held
             .iter()
             .map(|slot| allocated(self.messages.get(*slot).body_len()))
@@ -150,6 +152,37 @@ impl Queue {
             } += 1;
         }
         same("counts", &self.counts, &counts)
+    }
+
+    /// Every timer belongs to one message that has not ended, and is armed if that waits.
+    fn check_timers(&self, held: &[u32]) -> Result<(), String> {
+        let (mut all, mut armed) = (Vec::new(), Vec::new());
+        for slot in held {
+            let message = self.messages.get(*slot);
+            let Some(timer) = message.timer() else {
+                continue;
+            };
+            all.push(timer);
+            match message.state() {
+                State::Ready { .. } | State::Delayed { .. } => armed.push(timer),
+                State::Locked { .. } => {}
+                State::Done { .. } | State::Dead { .. } => {
+                    return Err(format!("{slot} has ended and expires"));
+                }
+            }
+            let owner = self.timers.as_ref().map(|timers| timers.owner(timer));
+            let (Some(Owner::Message(owner)) | Some(Owner::Buried(owner))) = owner else {
+                return Err(format!("the timer of {slot} is not there"));
+            };
+            same("owner of a timer", &owner, slot)?;
+        }
+        all.sort_unstable();
+        armed.sort_unstable();
+        match &self.timers {
+            None => same("timers", &Vec::new(), &all),
+            Some(timers) if timers.is_empty() => Err("no timer has memory".to_owned()),
+            Some(timers) => same("timers", &timers.check()?, &(all, armed)),
+        }
     }
 
     /// Every rare part belongs to one message and holds something.

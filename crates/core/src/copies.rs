@@ -3,6 +3,7 @@
 
 use crate::effects::{Content, Extras};
 use crate::enqueue::Start;
+use crate::expiry::Expiry;
 use crate::message::Limits;
 use crate::queue::Queue;
 use crate::relocate::Relocate;
@@ -25,6 +26,7 @@ pub(crate) struct WaitingCopy {
 struct OwnedExtras {
     headers: Box<[u8]>,
     group: Box<[u8]>,
+    expiry: Option<Expiry>,
 }
 
 impl WaitingCopy {
@@ -39,6 +41,7 @@ impl WaitingCopy {
                 Box::new(OwnedExtras {
                     headers: content.extras.headers.into(),
                     group: content.extras.group.into(),
+                    expiry: content.extras.expiry,
                 })
             }),
         }
@@ -50,6 +53,7 @@ impl WaitingCopy {
             Some(extras) => Extras {
                 headers: &extras.headers,
                 group: &extras.group,
+                expiry: extras.expiry,
             },
             None => Extras::default(),
         }
@@ -61,6 +65,11 @@ impl WaitingCopy {
             mover.value(extras);
             mover.slice(&mut extras.headers);
         }
+    }
+
+    /// When it expires, if that has come by `at`.
+    pub fn expiry_by(&self, at: Timestamp) -> Option<Expiry> {
+        self.extras().expiry.filter(|expiry| expiry.at <= at)
     }
 
     /// Bytes it holds elsewhere.

@@ -41,20 +41,28 @@ impl Queue {
     /// [`Delivery::left`] tells how many.
     #[inline]
     pub fn deliverable(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
+        let now = turn.now.instant();
         self.let_time_act(turn);
+        let mut most = count;
+        if self.has_due_timers(now) {
+            // Some that are ready may have expired, so one by one.
+            self.expire_next(turn);
+            most = most.min(1);
+        }
         // A turn's share of what is due may have been spent on what makes nobody ready.
         let mut shares = SHARES;
         while shares > 0
             && self.ready_len() == 0
             && !self.is_paused()
             && self.tokens_left() != 0
-            && self.has_due(turn.now.instant())
+            && self.has_due(now)
         {
             shares -= 1;
             turn.renew_budget();
             self.let_time_act(turn);
+            self.expire_next(turn);
         }
-        count.min(self.ready_len())
+        most.min(self.ready_len())
     }
 
     /// Hands over the next `count` ready messages, or as many as may go; `deliver` gets each.
@@ -75,6 +83,10 @@ impl Queue {
         self.eoq = Eoq::default();
         if !self.is_plain() {
             return self.dequeue_in_turns(turn, count, lock, deliver);
+        }
+        if self.has_due_timers(turn.now.instant()) {
+            // A replica could not tell who has expired.
+            turn.spell_out();
         }
         let verbatim = self.emit_verbatim(turn);
         for left in (0..count).rev() {
@@ -148,6 +160,7 @@ impl Queue {
     #[inline]
     pub(crate) fn hand_over(&mut self, slot: u32, lock: Span, token: Token) {
         self.unlink(slot);
+        self.pause_timer(slot);
         let message = self.messages.get_mut(slot);
         message.attempts = message.attempts.saturating_add(1);
         self.last_token = self.last_token.max(token.value());

@@ -22,6 +22,8 @@ pub enum Verdict<'a> {
     Retry {
         /// The pause before it is ready.
         backoff: Backoff,
+        /// What went wrong: kept with the message, and in the reason of its dead letter.
+        reason: Option<&'a [u8]>,
     },
     /// Never again: the message becomes a dead letter.
     Error {
@@ -63,6 +65,8 @@ pub enum Ended {
     Queued,
     /// Waits for its time.
     QueuedWithBackoff,
+    /// Its time to live has ended, and it is removed.
+    Expired,
     /// A dead letter.
     Dead,
 }
@@ -76,6 +80,7 @@ impl Ended {
             Self::DoneWithRequeue => "done-with-requeue",
             Self::Queued => "queued",
             Self::QueuedWithBackoff => "queued-with-backoff",
+            Self::Expired => "expired",
             Self::Dead => "dead",
         }
     }
@@ -88,11 +93,23 @@ pub struct Stale;
 /// A verdict with all that was chosen by clock, chance or settings made plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish<'a> {
-    Success { until: Option<Timestamp> },
-    Retry { until: Option<Timestamp> },
-    Error { reason: Option<&'a [u8]> },
-    Release { way: Return },
+    Success {
+        until: Option<Timestamp>,
+    },
+    Retry {
+        until: Option<Timestamp>,
+        reason: Option<&'a [u8]>,
+    },
+    Error {
+        reason: Option<&'a [u8]>,
+    },
+    Release {
+        way: Return,
+    },
 }
+
+/// The reason of a dead letter whose retry was not granted, before what its consumer said.
+pub(crate) const NO_ATTEMPTS_LEFT: &[u8] = b"no attempts left";
 
 impl Queue {
     /// Ends the delivery named `token` of the message `id`. None if no message has that id.
@@ -115,8 +132,9 @@ impl Queue {
             Verdict::Success { backoff } => Finish::Success {
                 until: self.end_of_backoff(turn, slot, backoff),
             },
-            Verdict::Retry { backoff } => Finish::Retry {
+            Verdict::Retry { backoff, reason } => Finish::Retry {
                 until: self.end_of_backoff(turn, slot, backoff),
+                reason,
             },
             Verdict::Error { reason } => Finish::Error { reason },
             Verdict::Release => Finish::Release {
@@ -234,6 +252,8 @@ impl Queue {
             }
             Finish::Success { until: Some(until) } => {
                 count(&mut self.totals.done);
+                self.set_reason(slot, None);
+                self.forget_expiry(slot);
                 self.link(slot, State::Done { until });
                 if self.has_copy(slot) {
                     Ended::DoneWithRequeue
@@ -241,13 +261,21 @@ impl Queue {
                     Ended::DoneWithBackoff
                 }
             }
-            Finish::Retry { .. } if self.is_out_of_attempts(slot) => {
-                self.bury(slot, Cause::NoAttemptsLeft, None, None, now);
+            Finish::Retry { reason, .. } if self.is_out_of_attempts(slot) => {
+                let reason = reason.map(|reason| [NO_ATTEMPTS_LEFT, b": ", reason].concat());
+                self.bury(slot, Cause::NoAttemptsLeft, None, reason.as_deref(), now);
                 Ended::Dead
             }
-            Finish::Retry { until } => {
+            Finish::Retry { .. } | Finish::Release { .. }
+                if self.expiry_by(slot, now).is_some() =>
+            {
+                self.finish_expired(slot, now)
+            }
+            Finish::Retry { until, reason } => {
                 count(&mut self.totals.retried);
+                self.set_reason(slot, reason);
                 self.link(slot, State::waiting(until.unwrap_or_default(), now));
+                self.start_timer(slot);
                 self.queued_as(slot)
             }
             Finish::Error { reason } => {
@@ -260,8 +288,23 @@ impl Queue {
                 message.attempts = message.attempts.saturating_sub(1);
                 let token = state.open_token().unwrap_or(Token::MAX);
                 self.link_released(slot, token, way);
+                self.start_timer(slot);
                 Ended::Queued
             }
+        }
+    }
+
+    /// Ends an unlinked message that is given back after its time to live.
+    fn finish_expired(&mut self, slot: u32, now: Timestamp) -> Ended {
+        let Some(expiry) = self.expiry_by(slot, now) else {
+            return self.queued_as(slot);
+        };
+        let lives_on = self.has_copy(slot) && !expiry.bury;
+        self.end_by_expiry(slot, expiry, now);
+        match expiry.bury {
+            true => Ended::Dead,
+            false if lives_on => self.queued_as(slot),
+            false => Ended::Expired,
         }
     }
 
@@ -276,6 +319,7 @@ impl Queue {
     pub(crate) fn lock_until(&mut self, slot: u32, until: Timestamp, token: Token) {
         self.kinds.extended = true;
         self.unlink(slot);
+        self.pause_timer(slot);
         self.link(slot, State::Locked { until, token });
     }
 

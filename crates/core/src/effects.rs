@@ -8,7 +8,8 @@ use crate::codec::{put_bytes, put_number, Damaged, Reader};
 use crate::copies::WaitingCopy;
 use crate::done::Finish;
 use crate::enqueue::{Start, MAX_HEADER_BYTES};
-use crate::fields::{end_fields, put_field, read_fields, Field};
+use crate::expiry::Expiry;
+use crate::fields::{end_fields, put_field, put_numbers, read_fields, Field};
 use crate::groups::MAX_GROUP_BYTES;
 use crate::id::{Key, MAX_ID_BYTES};
 use crate::limits::{QueueLimits, Scope};
@@ -62,6 +63,10 @@ pub(crate) enum Effect<'a> {
     Revive {
         key: Key<'a>,
     },
+    /// The time to live of a message that waits has ended.
+    Expire {
+        key: Key<'a>,
+    },
     /// Limits hold from now on, in place of those that there were.
     Limits {
         scope: Scope<'a>,
@@ -99,6 +104,7 @@ pub(crate) struct Extras<'a> {
     pub headers: &'a [u8],
     /// The name of its group; empty for none.
     pub group: &'a [u8],
+    pub expiry: Option<Expiry>,
 }
 
 /// What an update does to the time of a queued message.
@@ -125,9 +131,13 @@ const REVIVE: u8 = 13;
 const TOKENS_AFTER: u8 = 14;
 /// Release, behind those released that stood before it; kinds from here on make version 2.
 const RETURN: u8 = 15;
+const EXPIRE: u8 = 16;
 const LIMITS: u8 = 32;
 const PAUSE: u8 = 33;
 const GROUP_DUE: u8 = 34;
+
+/// The last effect that version 1 knows.
+const LAST_OF_VERSION_1: u8 = TOKENS_AFTER;
 
 /// Set in an effect's first byte: fields follow at its end.
 const HAS_FIELDS: u8 = 0x80;
@@ -144,20 +154,30 @@ impl<'a> Effect<'a> {
     pub fn write(&self, out: &mut Vec<u8>) -> u8 {
         let start = out.len();
         self.write_plain(out);
-        let extras = match self {
+        let end = out.len();
+        match self {
             Self::Add { content, .. }
             | Self::Update { content, .. }
-            | Self::Requeue { content, .. } => content.extras,
-            _ => Extras::default(),
-        };
-        if extras.is_none() {
-            let is_new = out[start] >= RETURN;
-            return if is_new { VERSION_2 } else { VERSION_1 };
+            | Self::Requeue { content, .. } => content.extras.put_fields(out),
+            Self::End {
+                finish:
+                    Finish::Retry {
+                        reason: Some(reason),
+                        ..
+                    },
+                ..
+            } => put_field(out, RETRY_REASON, reason),
+            _ => {}
         }
-        out[start] |= HAS_FIELDS;
-        extras.put_fields(out);
-        end_fields(out);
-        VERSION_2
+        if out.len() > end {
+            out[start] |= HAS_FIELDS;
+            end_fields(out);
+        }
+        if out[start] <= LAST_OF_VERSION_1 {
+            VERSION_1
+        } else {
+            VERSION_2
+        }
     }
 
     fn write_plain(&self, out: &mut Vec<u8>) {
@@ -201,7 +221,7 @@ impl<'a> Effect<'a> {
                     head(out, SUCCESS, key);
                     put_number(out, until.map_or(0, Timestamp::millis));
                 }
-                Finish::Retry { until } => {
+                Finish::Retry { until, .. } => {
                     head(out, RETRY, key);
                     put_number(out, until.map_or(0, Timestamp::millis));
                 }
@@ -222,6 +242,7 @@ impl<'a> Effect<'a> {
             Self::Cancel { key } => head(out, CANCEL, key),
             Self::Forget { key } => head(out, FORGET, key),
             Self::Revive { key } => head(out, REVIVE, key),
+            Self::Expire { key } => head(out, EXPIRE, key),
             Self::Limits { scope, limits } => {
                 out.push(LIMITS);
                 put_scope(out, *scope);
@@ -246,8 +267,8 @@ impl<'a> Effect<'a> {
     /// Reads an effect of a log of that version.
     pub fn read(reader: &mut Reader<'a>, version: u8) -> Result<Self, Damaged> {
         let tag = reader.byte()?;
-        if version < VERSION_2 && tag >= RETURN {
-            return Err(Damaged("an unknown effect"));
+        if version < VERSION_2 && tag > LAST_OF_VERSION_1 {
+            return Err(Damaged("an effect of a later version"));
         }
         if tag & HAS_FIELDS == 0 {
             return Self::read_plain(reader, tag);
@@ -257,6 +278,13 @@ impl<'a> Effect<'a> {
             Self::Add { content, .. }
             | Self::Update { content, .. }
             | Self::Requeue { content, .. } => content.extras.take(field),
+            Self::End {
+                finish: Finish::Retry { reason, .. },
+                ..
+            } if field.number == RETRY_REASON => {
+                *reason = Some(field.bytes());
+                Ok(())
+            }
             _ => field.pass_over(),
         })?;
         Ok(effect)
@@ -334,6 +362,7 @@ impl<'a> Effect<'a> {
                 key,
                 finish: Finish::Retry {
                     until: optional(reader)?,
+                    reason: None,
                 },
             },
             ERROR => {
@@ -369,6 +398,7 @@ impl<'a> Effect<'a> {
             CANCEL => Self::Cancel { key },
             FORGET => Self::Forget { key },
             REVIVE => Self::Revive { key },
+            EXPIRE => Self::Expire { key },
             _ => return Err(Damaged("an unknown effect")),
         })
     }
@@ -408,13 +438,14 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// What the message itself keeps of it, beside payload and priority; `group` is the number of its
-    /// group.
+    /// What the message itself keeps of it, beside payload, priority and the number of its timer;
+    /// `group` is the number of its group.
     #[inline]
     pub fn own(&self, group: Option<u32>) -> Own<'a> {
         Own {
             limits: self.limits,
             headers: self.extras.headers,
+            timer: None,
             group,
         }
     }
@@ -422,17 +453,24 @@ impl<'a> Content<'a> {
 
 /// Fields of a content; [`snapshot`](crate::snapshot) numbers those of a message in the same row.
 const HEADERS: u64 = 2;
+const EXPIRY: u64 = 4;
 const GROUP: u64 = 6;
+
+/// The field of a retry.
+const RETRY_REASON: u64 = 2;
 
 impl<'a> Extras<'a> {
     #[inline]
     pub fn is_none(&self) -> bool {
-        self.headers.is_empty() && self.group.is_empty()
+        self.headers.is_empty() && self.expiry.is_none() && self.group.is_empty()
     }
 
     pub fn put_fields(&self, out: &mut Vec<u8>) {
         if !self.headers.is_empty() {
             put_field(out, HEADERS, self.headers);
+        }
+        if let Some(expiry) = self.expiry {
+            put_numbers(out, EXPIRY, &expiry.numbers());
         }
         if !self.group.is_empty() {
             put_field(out, GROUP, self.group);
@@ -446,6 +484,10 @@ impl<'a> Extras<'a> {
                 if self.headers.is_empty() || self.headers.len() > MAX_HEADER_BYTES {
                     return Err(Damaged("headers of a length they cannot have"));
                 }
+                Ok(())
+            }
+            EXPIRY => {
+                self.expiry = Some(field.read(Expiry::read)?);
                 Ok(())
             }
             GROUP => {

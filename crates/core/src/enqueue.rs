@@ -4,6 +4,7 @@ use crate::apply::ApplyError;
 use crate::control::Full;
 use crate::copies::WaitingCopy;
 use crate::effects::{Content, Effect, Extras, NewTime};
+use crate::expiry::Expiry;
 use crate::id::{uuid_v7, IdText, Key};
 use crate::message::{Limits, State};
 use crate::queue::{count, Queue};
@@ -37,6 +38,17 @@ pub struct Enqueue<'a> {
     pub headers: &'a [u8],
     /// The group it belongs to, of 1 to [`MAX_GROUP_BYTES`](crate::MAX_GROUP_BYTES) bytes.
     pub group: Option<&'a [u8]>,
+    /// After which time it is not handed over any more.
+    pub ttl: Option<Ttl>,
+}
+
+/// How long a message may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ttl {
+    /// Counted from when it is accepted. A delivery that has begun by then is not touched.
+    pub span: Span,
+    /// Whether it becomes a dead letter then; else it goes.
+    pub bury: bool,
 }
 
 /// When a message becomes ready.
@@ -102,6 +114,7 @@ impl<'a> Enqueue<'a> {
             update: false,
             headers: &[],
             group: None,
+            ttl: None,
         }
     }
 
@@ -111,8 +124,15 @@ impl<'a> Enqueue<'a> {
         self
     }
 
+    /// Whether the message would expire before it becomes ready, were it accepted at `now`.
+    pub fn expires_before_start(&self, now: Timestamp) -> bool {
+        self.ttl
+            .is_some_and(|ttl| self.start.due(now) >= now.after(ttl.span))
+    }
+
+    /// What becomes of it if it is accepted at `now`; `enqueued` is what it keeps of an update.
     #[inline]
-    fn content(&self, enqueued: Timestamp) -> Content<'a> {
+    fn content(&self, now: Timestamp, enqueued: Timestamp) -> Content<'a> {
         let limits = Limits {
             attempts: self.attempts,
             lock: self.lock.unwrap_or_default(),
@@ -125,6 +145,10 @@ impl<'a> Enqueue<'a> {
             extras: Extras {
                 headers: self.headers,
                 group: self.group.unwrap_or_default(),
+                expiry: self.ttl.map(|ttl| Expiry {
+                    at: now.after(ttl.span),
+                    bury: ttl.bury,
+                }),
             },
         }
     }
@@ -171,8 +195,8 @@ impl Queue {
 
     #[inline]
     fn emit_and_add(&mut self, turn: &mut Turn<'_>, key: Key<'_>, request: &Enqueue<'_>) {
-        let content = request.content(self.frame.instant());
         let now = self.frame.instant();
+        let content = request.content(now, now);
         let due = request.start.due(now);
         if !content.extras.group.is_empty() || !self.emit_verbatim(turn) {
             self.emit(turn, &Effect::Add { key, content, due });
@@ -196,7 +220,9 @@ impl Queue {
     /// The id has a live message, and time has acted on it.
     fn enqueue_again(&mut self, turn: &mut Turn<'_>, slot: u32, request: &Enqueue<'_>) -> Outcome {
         let now = turn.now.instant();
-        match self.status_of(slot, now) {
+        // One that has expired would not have been found.
+        let status = self.status_of(slot, now).unwrap_or(Status::DoneAwaitingGc);
+        match status {
             Status::Queued | Status::QueuedWithBackoff if request.update => {
                 let time = match request.start {
                     Start::Default => NewTime::Keep,
@@ -212,7 +238,7 @@ impl Queue {
                         return Outcome::Full(full);
                     }
                 }
-                let content = request.content(self.messages.get(slot).enqueued());
+                let content = request.content(now, self.messages.get(slot).enqueued());
                 self.enter_frame(turn);
                 let key = self.messages.get(slot).key();
                 self.emit(turn, &Effect::Update { key, content, time });
@@ -245,7 +271,7 @@ impl Queue {
         if let (Start::Default, Some(copy)) = (start, self.copy(slot)) {
             start = copy.start;
         }
-        let content = request.content(enqueued);
+        let content = request.content(turn.now.instant(), enqueued);
         self.enter_frame(turn);
         let key = self.messages.get(slot).key();
         self.emit(
@@ -289,6 +315,7 @@ impl Queue {
         } else {
             self.link(slot, state);
         }
+        self.start_timer(slot);
     }
 
     /// Lets a copy wait for the end of the current run or window, in place of an older copy.
@@ -316,7 +343,7 @@ impl Queue {
     /// If it is not a new message here: this queue is no longer that of the primary.
     pub fn replay_enqueue(&mut self, request: &Enqueue<'_>) -> Result<(), ApplyError> {
         let now = self.frame.instant();
-        let content = request.content(now);
+        let content = request.content(now, now);
         let key = match request.id {
             None => self.make_id(),
             Some(id) => Key::of(id),

@@ -98,16 +98,35 @@ impl Queue {
         if !self.is_plain() {
             best = best.min(self.bounded_due().unwrap_or(Timestamp::MAX));
         }
+        // One that expires before its time may have a copy that is ready then.
+        for (start, slot) in self.expiring() {
+            if start >= best {
+                continue;
+            }
+            if left == 0 {
+                return now.until(start.min(best));
+            }
+            left -= 1;
+            best = best.min(self.ready_at(slot).unwrap_or(Timestamp::MAX));
+        }
         now.until(best)
     }
 
     /// When a message of the schedule gives consumers something, if ever.
     fn ready_at(&self, slot: u32) -> Option<Timestamp> {
         let message = self.messages.get(slot);
-        let copy_at = |ended| self.copy(slot).map(|copy| copy.start.due(ended).max(ended));
+        let copy_at = |ended| {
+            let copy = self.copy(slot)?;
+            let at = copy.start.due(ended).max(ended);
+            copy.expiry_by(at).is_none().then_some(at)
+        };
         match message.state() {
-            State::Delayed { due } => Some(due),
+            State::Delayed { due } => match self.expiry_by(slot, due) {
+                Some(expiry) => copy_at(expiry.at),
+                None => Some(due),
+            },
             State::Locked { until, .. } if self.is_out_of_attempts(slot) => copy_at(until),
+            State::Locked { until, .. } if self.expiry_by(slot, until).is_some() => copy_at(until),
             State::Locked { until, .. } => Some(until),
             State::Done { until } => copy_at(until),
             State::Ready { .. } | State::Dead { .. } => None,

@@ -1,10 +1,12 @@
 //! MQ.STATUS, MQ.GET and MQ.INFO: what holds at this moment, whoever has let time act so far.
 
 use crate::bounds::Limited;
-use crate::copies::WaitingCopy;
+use crate::done::NO_ATTEMPTS_LEFT;
+use crate::expiry::EXPIRED;
 use crate::id::{IdText, Key};
 use crate::message::{Cause, Limits, State};
 use crate::queue::{count, Queue, Totals};
+use crate::stand::Stand;
 use crate::types::{Now, Priority, Span, Status, Timestamp};
 
 /// All there is to know of a message.
@@ -30,12 +32,14 @@ pub struct View<'a> {
     pub lock: Span,
     /// The payload of the copy that waits.
     pub requeue: Option<&'a [u8]>,
-    /// Why it is dead.
+    /// Why it is dead, or what the last retry gave as reason.
     pub reason: Option<&'a [u8]>,
     /// What the consumer gets beside the payload; empty for nothing.
     pub headers: &'a [u8],
     /// The group that it belongs to; empty for none.
     pub group: &'a [u8],
+    /// When it is not handed over any more; zero for never.
+    pub expires_at: Timestamp,
 }
 
 /// A queue at one moment.
@@ -49,7 +53,8 @@ pub struct Info<'a> {
     pub last: Option<IdText<'a>>,
     /// How long until time alone next moves a message on.
     pub next_due: Option<Span>,
-    /// Age of the oldest message at the head of a priority; none if nothing is ready.
+    /// How long the first or the last message of a priority has been ready, the longest of these; none
+    /// if nothing is ready.
     pub oldest_queued: Option<Span>,
     /// What is left of the wait that pollers share.
     pub eoq_backoff: Span,
@@ -71,17 +76,6 @@ pub struct Info<'a> {
     pub totals: Totals,
 }
 
-/// What a message in the index of live ones is by now.
-enum Stand<'a> {
-    /// What the last step made it; time moves it on at `due`.
-    Itself { status: Status, due: Timestamp },
-    /// Its copy has taken its place, and is due at `due` if that is still to come.
-    Replaced {
-        copy: &'a WaitingCopy,
-        due: Timestamp,
-    },
-}
-
 /// Entries of the schedule that are looked at for the exact time of the next due one.
 const LOOK: usize = 4096;
 
@@ -89,108 +83,87 @@ impl Queue {
     /// The status of an id at `now`; none if there is no message.
     pub fn status(&self, now: Now, id: &[u8]) -> Option<Status> {
         let key = Key::of(id);
-        match self.find_live(&key) {
-            Some(slot) => Some(self.status_of(slot, now.instant())),
-            None => self.find_letter(&key).map(|_| Status::Dead),
-        }
+        let live = self.find_live(&key);
+        let status = live.and_then(|slot| self.status_of(slot, now.instant()));
+        status.or_else(|| self.find_letter(&key).map(|_| Status::Dead))
     }
 
     /// All there is to know of an id at `now`: its live message, else its dead letter.
     pub fn get(&self, now: Now, id: &[u8]) -> Option<View<'_>> {
-        let key = Key::of(id);
-        let slot = self.find_live(&key).or_else(|| self.find_letter(&key))?;
-        Some(self.view(slot, now.instant()))
+        let (key, now) = (Key::of(id), now.instant());
+        let live = self.find_live(&key);
+        let view = live.and_then(|slot| self.view(slot, now));
+        view.or_else(|| self.view(self.find_letter(&key)?, now))
     }
 
-    pub(crate) fn status_of(&self, slot: u32, now: Timestamp) -> Status {
-        match self.stand(slot, now) {
-            Stand::Itself { status, .. } => status,
-            Stand::Replaced { due, .. } if due > now => Status::QueuedWithBackoff,
-            Stand::Replaced { .. } => Status::Queued,
-        }
-    }
-
-    fn stand(&self, slot: u32, now: Timestamp) -> Stand<'_> {
+    /// All there is to know of a message at `now`; none if it has expired by then.
+    pub(crate) fn view(&self, slot: u32, now: Timestamp) -> Option<View<'_>> {
         let message = self.messages.get(slot);
-        let copy = self.copy(slot);
-        let (status, due) = match (message.state(), copy) {
-            (State::Ready { .. }, _) => (Status::Queued, Timestamp::ZERO),
-            (State::Delayed { due }, _) if due > now => (Status::QueuedWithBackoff, due),
-            (State::Delayed { .. }, _) => (Status::Queued, Timestamp::ZERO),
-            (State::Locked { until, .. }, None) if until > now => (Status::Locked, until),
-            (State::Locked { until, .. }, Some(_)) if until > now => {
-                (Status::LockedWithRequeue, until)
-            }
-            (State::Locked { until, .. }, copy) if self.is_out_of_attempts(slot) => match copy {
-                Some(copy) => {
-                    return Stand::Replaced {
-                        copy,
-                        due: copy.start.due(until),
-                    }
-                }
-                None => (Status::Dead, Timestamp::ZERO),
-            },
-            (State::Locked { .. }, _) => (Status::Queued, Timestamp::ZERO),
-            (State::Done { until }, None) if until > now => (Status::DoneWithBackoff, until),
-            (State::Done { until }, Some(_)) if until > now => (Status::DoneWithRequeue, until),
-            (State::Done { until }, Some(copy)) => {
-                return Stand::Replaced {
-                    copy,
-                    due: copy.start.due(until),
-                };
-            }
-            (State::Done { .. }, None) => (Status::DoneAwaitingGc, Timestamp::ZERO),
-            (State::Dead { .. }, _) => (Status::Dead, Timestamp::ZERO),
-        };
-        Stand::Itself { status, due }
-    }
-
-    fn view(&self, slot: u32, now: Timestamp) -> View<'_> {
-        let message = self.messages.get(slot);
-        let status = self.status_of(slot, now);
-        match self.stand(slot, now) {
-            Stand::Itself { due, .. } => {
-                let Limits { attempts, lock } = message.limits();
-                let cause = match message.state() {
-                    State::Dead { cause, .. } => Some(cause),
-                    _ => (status == Status::Dead).then_some(Cause::LastLockExpired),
-                };
-                View {
-                    id: message.id(),
-                    status,
-                    payload: message.payload(),
-                    attempts: message.attempts,
-                    max_attempts: attempts,
-                    priority: message.priority(),
-                    enqueued_at: message.enqueued(),
-                    due_at: due,
-                    lock,
-                    requeue: self.copy(slot).map(|copy| &*copy.payload),
-                    reason: cause.and_then(|cause| match cause {
-                        Cause::Failed => self.reason(slot),
-                        Cause::NoAttemptsLeft => Some(b"no attempts left"),
-                        Cause::LastLockExpired => Some(b"the lock of the last attempt expired"),
-                    }),
-                    headers: message.headers(),
-                    group: self.group_name(message),
-                }
-            }
-            Stand::Replaced { copy, due } => View {
+        let stand = self.stand(slot, now);
+        let status = stand.status(now)?;
+        let (Stand::Replaced { copy, due } | Stand::BuriedCopy { copy, due }) = stand else {
+            let (due_at, cause) = match stand {
+                Stand::Itself { due, .. } => (due, None),
+                Stand::Dead { cause } => (Timestamp::ZERO, Some(cause)),
+                _ => return None,
+            };
+            let Limits { attempts, lock } = message.limits();
+            let reason = self.reason(slot);
+            return Some(View {
                 id: message.id(),
                 status,
-                payload: &copy.payload,
-                attempts: 0,
-                max_attempts: copy.limits.attempts,
-                priority: copy.priority,
-                enqueued_at: copy.enqueued,
-                due_at: if due > now { due } else { Timestamp::ZERO },
-                lock: copy.limits.lock,
-                requeue: None,
-                reason: None,
-                headers: copy.extras().headers,
-                group: copy.extras().group,
+                payload: message.payload(),
+                attempts: message.attempts,
+                max_attempts: attempts,
+                priority: message.priority(),
+                enqueued_at: message.enqueued(),
+                due_at,
+                lock,
+                requeue: match cause {
+                    None => self.copy(slot).map(|copy| &*copy.payload),
+                    Some(_) => None,
+                },
+                reason: match cause {
+                    None | Some(Cause::Failed) => reason,
+                    Some(Cause::NoAttemptsLeft) => Some(reason.unwrap_or(NO_ATTEMPTS_LEFT)),
+                    Some(Cause::LastLockExpired) => Some(b"the lock of the last attempt expired"),
+                    Some(Cause::Expired) => Some(EXPIRED),
+                },
+                headers: message.headers(),
+                group: self.group_name(message),
+                expires_at: match cause {
+                    None => self
+                        .expiry(slot)
+                        .map_or(Timestamp::ZERO, |expiry| expiry.at),
+                    Some(_) => Timestamp::ZERO,
+                },
+            });
+        };
+        let extras = copy.extras();
+        let is_dead = status == Status::Dead;
+        Some(View {
+            id: message.id(),
+            status,
+            payload: &copy.payload,
+            attempts: 0,
+            max_attempts: copy.limits.attempts,
+            priority: copy.priority,
+            enqueued_at: copy.enqueued,
+            due_at: if due > now && !is_dead {
+                due
+            } else {
+                Timestamp::ZERO
             },
-        }
+            lock: copy.limits.lock,
+            requeue: None,
+            reason: is_dead.then_some(EXPIRED),
+            headers: extras.headers,
+            group: extras.group,
+            expires_at: match extras.expiry {
+                Some(expiry) if !is_dead => expiry.at,
+                _ => Timestamp::ZERO,
+            },
+        })
     }
 
     /// The queue at `now`. Costs no more in a long queue, but for messages whose time has come
@@ -224,16 +197,23 @@ impl Queue {
             refused: self.refused,
             totals: self.totals,
         };
-        let mut order = Order::of_ready_lists(self);
+        let mut order = Order::of_ready_lists(self, now);
         let lists = self.wheel.lists().filter(|(start, _)| *start <= now);
         for slot in lists.flat_map(|(_, list)| list.iter(&self.messages)) {
             if self.messages.get(slot).due() <= now {
                 self.count_moved_on(slot, now, &mut info, &mut order);
             }
         }
+        for slot in self.expired(now) {
+            // What the schedule has moved on by now was looked at above.
+            let message = self.messages.get(slot);
+            if !message.is_scheduled() || message.due() > now {
+                self.count_moved_on(slot, now, &mut info, &mut order);
+            }
+        }
         info.next = order.first.map(|(_, slot)| self.messages.get(slot).id());
         info.last = order.last.map(|(_, slot)| self.messages.get(slot).id());
-        info.oldest_queued = order.oldest.map(|enqueued| enqueued.until(now));
+        info.oldest_queued = order.oldest.map(|since| since.until(now));
         info.next_due = self.until_next_due(now);
         info
     }
@@ -249,53 +229,54 @@ impl Queue {
         let message = self.messages.get(slot);
         let has_copy = self.has_copy(slot);
         let was = match message.state() {
+            State::Ready { .. } => Status::Queued,
             State::Locked { .. } if has_copy => Status::LockedWithRequeue,
             State::Locked { .. } => Status::Locked,
             State::Done { .. } if has_copy => Status::DoneWithRequeue,
             State::Done { .. } => Status::DoneWithBackoff,
             _ => Status::QueuedWithBackoff,
         };
-        let status = self.status_of(slot, now);
         info.counts[was as usize] -= 1;
-        let expired = matches!(message.state(), State::Locked { .. });
-        if expired {
+        if matches!(message.state(), State::Locked { .. }) {
             count(&mut info.totals.expired_locks);
         }
-        if expired && self.is_out_of_attempts(slot) {
-            count(&mut info.totals.dead);
-            // A dead letter takes the place of an older one of its id.
-            if self.find_letter(&message.key()).is_none() {
-                info.counts[Status::Dead as usize] += 1;
-            }
+        let ends = self.ends(slot, now);
+        info.totals.expired = info.totals.expired.saturating_add(ends.expired);
+        info.totals.dead = info.totals.dead.saturating_add(ends.deaths);
+        // A dead letter takes the place of an older one of its id.
+        if ends.deaths > 0 && self.find_letter(&message.key()).is_none() {
+            info.counts[Status::Dead as usize] += 1;
         }
-        if status != Status::Dead {
-            info.counts[status as usize] += 1;
+        let stand = self.stand(slot, now);
+        match stand.status(now) {
+            None | Some(Status::Dead) => return,
+            Some(status) => info.counts[status as usize] += 1,
         }
-        if status == Status::Queued {
-            let due = message.due();
-            match self.stand(slot, now) {
-                Stand::Replaced { copy, due: later } if later > due => {
-                    order.add(
-                        (copy.priority, later, Arrival::OfDelayedCopy),
-                        slot,
-                        copy.enqueued,
-                    );
-                }
-                Stand::Replaced { copy, .. } => {
-                    order.add((copy.priority, due, Arrival::Own), slot, copy.enqueued);
-                }
-                Stand::Itself { .. } => {
-                    order.add(
-                        (message.priority(), due, Arrival::Own),
-                        slot,
-                        message.enqueued(),
-                    );
-                }
+        let at = self.end_of_run(slot, now).map(|end| end.at);
+        let ended = at.unwrap_or(message.due());
+        match stand {
+            Stand::Replaced { due, .. } if due > now => {}
+            Stand::Replaced { copy, due: later } if later > ended => {
+                let arrival = Arrival::OfDelayedCopy(ended);
+                order.add((copy.priority, later, arrival), slot, later);
             }
+            Stand::Replaced { copy, .. } => {
+                let arrival = if message.waits() {
+                    Arrival::OfExpiry
+                } else {
+                    Arrival::Own
+                };
+                order.add((copy.priority, ended, arrival), slot, ended);
+            }
+            Stand::Itself {
+                status: Status::Queued,
+                ..
+            } => order.add((message.priority(), ended, Arrival::Own), slot, ended),
+            _ => {}
         }
     }
 
-    /// Time until the next message of the schedule is due; a little less if too many would have to
+    /// Time until time next moves a message on; a little less if too many would have to
     /// be looked at.
     fn until_next_due(&self, now: Timestamp) -> Option<Span> {
         let mut best: Option<Timestamp> = None;
@@ -310,20 +291,26 @@ impl Queue {
                     return Some(now.until(best.map_or(bound, |best| best.min(bound))));
                 }
                 left -= 1;
-                let due = match self.messages.get(slot).due() {
-                    due if due > now => due,
-                    _ => match self.stand(slot, now) {
-                        Stand::Replaced { due, .. } => due,
-                        Stand::Itself { .. } => continue,
-                    },
-                };
-                if due > now {
+                if let Some(due) = self.next_move(slot, now) {
                     best = Some(best.map_or(due, |best| best.min(due)));
                     if due == start {
                         // Nothing in this list can be earlier.
                         break;
                     }
                 }
+            }
+        }
+        for (start, slot) in self.expiring() {
+            if best.is_some_and(|best| start >= best) {
+                continue;
+            }
+            if left == 0 {
+                let bound = start.max(now);
+                return Some(now.until(best.map_or(bound, |best| best.min(bound))));
+            }
+            left -= 1;
+            if let Some(due) = self.next_move(slot, now) {
+                best = Some(best.map_or(due, |best| best.min(due)));
             }
         }
         best.map(|best| now.until(best))
@@ -335,8 +322,10 @@ impl Queue {
 enum Arrival {
     /// In the order of the schedule.
     Own,
-    /// Behind them: the delay began only when the copy's run or window had ended.
-    OfDelayedCopy,
+    /// Behind them: the delay began only when the copy's run or window had ended, which was then.
+    OfDelayedCopy(Timestamp),
+    /// Behind those: it took the place of a message that expired.
+    OfExpiry,
 }
 
 type Rank = (Priority, Timestamp, Arrival);
@@ -350,33 +339,41 @@ struct Order {
 }
 
 impl Order {
-    fn of_ready_lists(queue: &Queue) -> Self {
+    fn of_ready_lists(queue: &Queue, now: Timestamp) -> Self {
         let mut order = Self {
             first: None,
             last: None,
             oldest: None,
         };
+        let messages = &queue.messages;
         for (level, list) in queue.ready.iter().enumerate() {
             let priority = Priority::new(level as u8).unwrap_or_default();
+            let is_there = |slot: &u32| queue.expiry_by(*slot, now).is_none();
             let ends = match &queue.groups {
-                None => [list.head(), list.tail()],
-                Some(groups) => groups.ends(level, list),
+                None => {
+                    let first = list.iter(messages).find(is_there);
+                    [first, list.iter_back(messages).find(is_there)]
+                }
+                Some(groups) => groups.ends(level, list).map(|end| end.filter(is_there)),
             };
             for slot in ends.into_iter().flatten() {
-                let enqueued = queue.messages.get(slot).enqueued();
-                order.add((priority, Timestamp::ZERO, Arrival::Own), slot, enqueued);
+                let since = match messages.get(slot).state() {
+                    State::Ready { since, .. } => since,
+                    _ => now,
+                };
+                order.add((priority, Timestamp::ZERO, Arrival::Own), slot, since);
             }
         }
         order
     }
 
-    fn add(&mut self, place: Rank, slot: u32, enqueued: Timestamp) {
+    fn add(&mut self, place: Rank, slot: u32, since: Timestamp) {
         if self.first.is_none_or(|(first, _)| place < first) {
             self.first = Some((place, slot));
         }
         if self.last.is_none_or(|(last, _)| place >= last) {
             self.last = Some((place, slot));
         }
-        self.oldest = Some(self.oldest.map_or(enqueued, |oldest| oldest.min(enqueued)));
+        self.oldest = Some(self.oldest.map_or(since, |oldest| oldest.min(since)));
     }
 }

@@ -26,6 +26,7 @@ impl Queue {
         ended: Timestamp,
     ) {
         let copy = self.take_copy(slot);
+        self.forget_expiry(slot);
         let message = self.messages.get(slot);
         let id = copy.is_some().then(|| message.id().bytes().to_vec());
         if let Some(older) = self.find_letter(&message.key()) {

@@ -137,6 +137,14 @@ impl List {
         })
     }
 
+    /// The entries, last to first.
+    pub fn iter_back<'a>(&self, links: &'a impl Links) -> impl Iterator<Item = u32> + 'a {
+        std::iter::successors(self.tail(), move |entry| {
+            let previous = links.previous(*entry);
+            (previous != NIL).then_some(previous)
+        })
+    }
+
     /// The entries, first to last, if the links agree in both directions; `most` is how many there
     /// can be.
     pub fn check(&self, links: &impl Links, most: usize) -> Result<Vec<u32>, String> {

@@ -62,12 +62,15 @@ impl Queue {
         message.group().map_or(&[], |group| &groups.get(group).key)
     }
 
-    /// What a message keeps of `content`. It counts as a member of its group from now on.
+    /// What a message keeps of `content`. It counts as a member of its group from now on; its timer is
+    /// to be started.
     #[inline(always)]
     pub(crate) fn own_of<'a>(&mut self, content: &Content<'a>) -> Own<'a> {
         let name = content.extras.group;
         let group = (!name.is_empty()).then(|| self.join_group(name));
-        content.own(group)
+        let mut own = content.own(group);
+        own.timer = self.make_timer(content);
+        own
     }
 
     #[cold]
@@ -77,9 +80,10 @@ impl Queue {
         group
     }
 
-    /// Gives an unlinked message new content; its group may be another one.
+    /// Gives an unlinked message new content; its group may be another one, its timer is to be started.
     pub(crate) fn give_content(&mut self, slot: u32, content: &Content<'_>) {
         let before = self.messages.get(slot).group();
+        self.drop_timer(slot);
         let own = self.own_of(content);
         self.change_body(slot, |message| {
             message.set_content(content.payload, &own, content.priority, content.enqueued);

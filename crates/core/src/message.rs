@@ -71,6 +71,8 @@ pub(crate) enum Cause {
     NoAttemptsLeft,
     /// The lock of the last attempt ran out.
     LastLockExpired,
+    /// Its time to live ended before it was handed over.
+    Expired,
 }
 
 /// The limits that a producer gave a message.
@@ -120,6 +122,7 @@ const DONE: u64 = 3;
 const FAILED: u64 = 4;
 const NO_ATTEMPTS_LEFT: u64 = 5;
 const LAST_LOCK_EXPIRED: u64 = 6;
+const EXPIRED: u64 = 7;
 
 impl Message {
     /// A message that was not delivered yet.
@@ -178,9 +181,13 @@ impl Message {
                 token: open,
                 cause: Cause::NoAttemptsLeft,
             },
-            _ => State::Dead {
+            LAST_LOCK_EXPIRED => State::Dead {
                 token: open,
                 cause: Cause::LastLockExpired,
+            },
+            _ => State::Dead {
+                token: open,
+                cause: Cause::Expired,
             },
         }
     }
@@ -205,6 +212,10 @@ impl Message {
                 token,
                 cause: Cause::LastLockExpired,
             } => (LAST_LOCK_EXPIRED, 0, value(token)),
+            State::Dead {
+                token,
+                cause: Cause::Expired,
+            } => (EXPIRED, 0, value(token)),
         };
         let priority = self.token_state >> PRIORITY_SHIFT << PRIORITY_SHIFT;
         self.token_state = priority | code << STATE_SHIFT | token;
@@ -215,6 +226,12 @@ impl Message {
     #[inline]
     pub fn due(&self) -> Timestamp {
         Timestamp::from_millis(self.due_shape & DUE_MASK)
+    }
+
+    /// Whether the message waits for its time or its turn.
+    #[inline]
+    pub fn waits(&self) -> bool {
+        matches!(self.token_state >> STATE_SHIFT & 0xF, READY | DELAYED)
     }
 
     /// Whether time moves the message on, or should have already.
@@ -344,6 +361,34 @@ impl Message {
     #[inline]
     pub fn headers(&self) -> &[u8] {
         self.own_part().map(own::headers).unwrap_or_default()
+    }
+
+    /// The timer of its expiry.
+    #[inline]
+    pub fn timer(&self) -> Option<u32> {
+        own::timer(self.own_part()?)
+    }
+
+    pub fn set_timer(&mut self, timer: Option<u32>) {
+        let own = Own {
+            timer,
+            ..self.own()
+        };
+        let shape = if own.is_none() {
+            self.due_shape & !OWN_OPTIONS
+        } else {
+            self.due_shape | OWN_OPTIONS
+        };
+        let rare = self.rare().unwrap_or(NIL);
+        self.body = build(
+            shape,
+            self.stored_id(),
+            self.payload(),
+            &own,
+            self.enqueued(),
+            rare,
+        );
+        self.due_shape = shape;
     }
 
     /// Whether the message has had all deliveries it may have.

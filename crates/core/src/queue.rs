@@ -15,6 +15,7 @@ use crate::link::List;
 use crate::message::{Message, State};
 use crate::released::Places;
 use crate::slab::Slab;
+use crate::timers::Timers;
 use crate::turn::{Frame, Turn};
 use crate::types::{Priority, Timestamp, Token};
 use crate::wheel::{self, Wheel};
@@ -34,6 +35,8 @@ pub struct Queue {
     /// Bit n is set when the ready list of priority n has any.
     pub(crate) ready_levels: u16,
     pub(crate) wheel: Wheel,
+    /// Instants at which waiting messages expire; none while no message does.
+    pub(crate) timers: Option<Box<Timers>>,
     pub(crate) dead: List,
     /// None while nothing was released that still waits or is worked on.
     pub(crate) places: Option<Box<Places>>,
@@ -83,6 +86,8 @@ pub struct Totals {
     pub dead: u64,
     /// Locks that ran out before a verdict.
     pub expired_locks: u64,
+    /// Messages whose time to live ended.
+    pub expired: u64,
 }
 
 impl Totals {
@@ -96,6 +101,7 @@ impl Totals {
             retried: self.retried.wrapping_sub(before.retried),
             dead: self.dead.wrapping_sub(before.dead),
             expired_locks: self.expired_locks.wrapping_sub(before.expired_locks),
+            expired: self.expired.wrapping_sub(before.expired),
         }
     }
 }
@@ -111,6 +117,7 @@ impl Queue {
             ready: [List::default(); Priority::LEVELS],
             ready_levels: 0,
             wheel: Wheel::default(),
+            timers: None,
             dead: List::default(),
             places: None,
             counts: Counts::default(),
@@ -183,7 +190,10 @@ impl Queue {
     /// When time has to act next, at the earliest; the epoch when it should already.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let next = self.wheel.next();
+        let mut next = self.wheel.next();
+        if let Some(timers) = &self.timers {
+            next = [next, timers.next()].into_iter().flatten().min();
+        }
         if self.is_plain() {
             next
         } else {
@@ -259,6 +269,9 @@ impl Queue {
         self.live.insert(&self.messages, slot, self.frame.next_id);
         count(&mut self.totals.enqueued);
         self.link(slot, state);
+        if own.timer.is_some() {
+            self.start_timer(slot);
+        }
     }
 
     /// Gives a message a slot; it is in no list and no index yet.
@@ -378,6 +391,7 @@ impl Queue {
             self.leave_group_for_good(slot);
         }
         self.forget_place(slot);
+        self.drop_timer(slot);
         let message = self.messages.remove(slot);
         self.body_bytes -= allocated(message.body_len());
     }
@@ -394,10 +408,12 @@ impl Queue {
     /// counts from `ended`, the end of the run or window it waited for. It may be over already:
     /// then the message still takes its turn among all that are due.
     pub(crate) fn promote(&mut self, slot: u32, copy: &WaitingCopy, ended: Timestamp) {
+        self.set_reason(slot, None);
         self.let_group_go_on(slot);
         self.give_content(slot, &Content::of(copy));
         self.messages.get_mut(slot).attempts = 0;
         self.link(slot, State::waiting(copy.start.due(ended), ended));
+        self.start_timer(slot);
     }
 
     /// Bytes in memory: slots, indexes, schedule, and what the messages hold.
@@ -411,6 +427,7 @@ impl Queue {
             + self.groups.as_ref().map_or(0, |groups| groups.memory())
             + self.bounds.as_ref().map_or(0, |_| size_of::<Bounds>())
             + self.places.as_ref().map_or(0, |places| places.bytes())
+            + self.timers.as_ref().map_or(0, |timers| timers.bytes())
             + self.body_bytes
             + self.rare_bytes
     }

@@ -42,9 +42,16 @@ const DONE: u8 = 3;
 const FAILED: u8 = 4;
 const NO_ATTEMPTS_LEFT: u8 = 5;
 const LAST_LOCK_EXPIRED: u8 = 6;
+const EXPIRED: u8 = 7;
+
+/// The last state that version 1 knows.
+const LAST_OF_VERSION_1: u8 = LAST_LOCK_EXPIRED;
 
 /// Set in a message's first byte: fields follow at its end.
 const HAS_FIELDS: u8 = 0x80;
+
+/// Fields of the header: totals that version 1 does not count.
+const TOTAL_EXPIRED: u64 = 1;
 
 /// Fields of a message, beside those of its content: since when it is ready, if not since it was
 /// enqueued; the fields of its copy's content; its place among what was released.
@@ -88,7 +95,11 @@ impl Queue {
         // Version 1 could say that a queue is paused; it was never set.
         out.push(0);
         put_number(&mut out, self.len() as u64);
-        if self.write_bounds(&mut out) {
+        let end = out.len();
+        self.write_totals(&mut out);
+        self.write_bounds(&mut out);
+        if out.len() > end {
+            end_fields(&mut out);
             out[VERSION_AT] = VERSION_2;
         }
         sink(&out);
@@ -115,6 +126,8 @@ impl Queue {
             self.write_message(slot, &mut out);
             if self.write_fields(slot, &mut out) {
                 out[start] |= HAS_FIELDS;
+            }
+            if out[start] > LAST_OF_VERSION_1 {
                 out[VERSION_AT] = VERSION_2;
             }
             if out.len() >= CHUNK_BYTES {
@@ -168,6 +181,10 @@ impl Queue {
                 cause: Cause::LastLockExpired,
                 ..
             } => LAST_LOCK_EXPIRED,
+            State::Dead {
+                cause: Cause::Expired,
+                ..
+            } => EXPIRED,
         });
         put_key(out, &message.key());
         self.content(slot).write(out);
@@ -206,7 +223,15 @@ impl Queue {
             extras: Extras {
                 headers: message.headers(),
                 group: self.group_name(message),
+                expiry: self.expiry(slot),
             },
+        }
+    }
+
+    /// Totals that version 1 does not count.
+    fn write_totals(&self, out: &mut Vec<u8>) {
+        if self.totals.expired != 0 {
+            put_numbers(out, TOTAL_EXPIRED, &[self.totals.expired]);
         }
     }
 
@@ -254,7 +279,13 @@ impl Queue {
             HEADER => {
                 let expected = self.read_totals(&mut reader)?;
                 if version == VERSION_2 {
-                    read_fields(&mut reader, |field| self.read_bound(field))?;
+                    read_fields(&mut reader, |field| match field.number {
+                        TOTAL_EXPIRED => {
+                            self.totals.expired = field.read(Reader::number)?;
+                            Ok(())
+                        }
+                        _ => self.read_bound(field),
+                    })?;
                 }
                 if !reader.is_empty() {
                     return Err(Damaged("bytes behind the header"));
@@ -291,6 +322,7 @@ impl Queue {
             retried: total()?,
             dead: total()?,
             expired_locks: total()?,
+            expired: 0,
         };
         let paused = match reader.byte()? {
             0 => false,
@@ -349,6 +381,10 @@ impl Queue {
             LAST_LOCK_EXPIRED => State::Dead {
                 token: open(reader)?,
                 cause: Cause::LastLockExpired,
+            },
+            EXPIRED if version == VERSION_2 => State::Dead {
+                token: open(reader)?,
+                cause: Cause::Expired,
             },
             _ => return Err(Damaged("an unknown state")),
         };
@@ -414,6 +450,10 @@ impl Queue {
         if place.is_some_and(|place| has_group || !may_stand(place)) {
             return Err(Damaged("released messages that are not in their order"));
         }
+        let ended = matches!(state, State::Done { .. } | State::Dead { .. });
+        if ended && content.extras.expiry.is_some() {
+            return Err(Damaged("a message that has ended and expires"));
+        }
         let own = self.own_of(&content);
         let Content {
             payload,
@@ -436,6 +476,7 @@ impl Queue {
             self.live.insert(&self.messages, slot, self.frame.next_id);
             self.hold_group(slot, holds)?;
             self.link(slot, state);
+            self.start_timer(slot);
             if !holds {
                 self.hold_no_group(slot);
             }

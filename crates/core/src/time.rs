@@ -15,13 +15,17 @@ impl Queue {
     /// about a thousand; those left are due in [`Queue::next_due`] at once.
     #[inline]
     pub fn let_time_act(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now.instant();
         if !self.is_plain() {
             self.bounds_meet_clock(turn);
         }
         let letters = self.counts.dead > self.most_letters(turn.settings);
-        let groups = self.groups.as_mut();
-        let is_quiet = groups.is_none_or(|groups| groups.is_quiet_at(turn.now.instant()));
-        if letters || !is_quiet || !self.wheel.is_quiet_at(turn.now.instant()) {
+        // No wheel moves on before the others have nothing to do.
+        let is_quiet = !self.has_due_timers(now)
+            && (self.groups.as_mut()).is_none_or(|groups| groups.is_quiet_at(now))
+            && self.wheel.is_quiet_at(now)
+            && (self.timers.as_mut()).is_none_or(|timers| timers.is_quiet_at(now));
+        if letters || !is_quiet {
             self.move_due_on(turn);
         }
     }
@@ -29,29 +33,25 @@ impl Queue {
     /// Whether time has something left to do.
     #[inline]
     pub(crate) fn has_due(&self, now: Timestamp) -> bool {
-        let of_groups = self.groups.as_ref().and_then(|groups| groups.next_due());
-        self.wheel.is_due_at(now) || of_groups.is_some_and(|next| next <= now)
+        let groups = self.groups.as_ref().and_then(|groups| groups.next_due());
+        let has_come = |next: Option<Timestamp>| next.is_some_and(|next| next <= now);
+        self.wheel.is_due_at(now) || has_come(groups) || self.has_due_timers(now)
     }
 
     #[cold]
     fn move_due_on(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now.instant();
-        loop {
+        while turn.budget > 0 {
             // What one message's end makes due as well is in order before the next is looked at.
-            turn.budget = self.wheel.advance(&mut self.messages, now, turn.budget);
-            let message = self.wheel.overdue().head();
+            let message = self.next_overdue(turn, now);
             if turn.budget > 0 && self.let_time_act_on_group(turn, message) {
                 turn.budget -= 1;
                 continue;
             }
-            match message {
-                Some(slot) if turn.budget > 0 => {
-                    turn.budget -= 1;
-                    self.let_time_act_on(turn, slot);
-                    self.forget_a_letter(turn);
-                }
-                _ => break,
-            }
+            let Some((_, slot)) = message else { break };
+            turn.budget -= 1;
+            self.let_time_act_on(turn, slot);
+            self.forget_a_letter(turn);
         }
         while turn.budget > 0 && self.forget_a_letter(turn) {
             turn.budget -= 1;
@@ -59,7 +59,11 @@ impl Queue {
     }
 
     /// Lets time act on the group that is due next, if that is before `message`.
-    fn let_time_act_on_group(&mut self, turn: &mut Turn<'_>, message: Option<u32>) -> bool {
+    fn let_time_act_on_group(
+        &mut self,
+        turn: &mut Turn<'_>,
+        message: Option<(Timestamp, u32)>,
+    ) -> bool {
         let Some(groups) = &mut self.groups else {
             return false;
         };
@@ -67,7 +71,7 @@ impl Queue {
             return false;
         };
         let due = groups.get(group).due();
-        if message.is_some_and(|slot| self.messages.get(slot).due() <= due) {
+        if message.is_some_and(|(at, _)| at <= due) {
             return false;
         }
         self.enter_frame(turn);
@@ -76,18 +80,82 @@ impl Queue {
         true
     }
 
+    /// The message whose time has come first, of equal instants one of the schedule, and that instant;
+    /// none if the budget is spent.
+    #[inline]
+    fn next_overdue(&mut self, turn: &mut Turn<'_>, now: Timestamp) -> Option<(Timestamp, u32)> {
+        if self.timers.is_some() {
+            return self.next_overdue_or_expired(turn, now);
+        }
+        turn.budget = self.wheel.advance(&mut self.messages, now, turn.budget);
+        let slot = self.wheel.overdue().head().filter(|_| turn.budget > 0)?;
+        Some((self.messages.get(slot).due(), slot))
+    }
+
+    /// Neither wheel is moved beyond what the other may have first, so that what a message's end puts
+    /// into it has its place there.
+    fn next_overdue_or_expired(
+        &mut self,
+        turn: &mut Turn<'_>,
+        now: Timestamp,
+    ) -> Option<(Timestamp, u32)> {
+        while turn.budget > 0 {
+            let overdue = self.wheel.overdue().head();
+            let due = match overdue {
+                Some(slot) => Some(self.messages.get(slot).due()),
+                None => self.wheel.next(),
+            };
+            let expired = self.first_expired();
+            let timers = self.timers.as_mut()?;
+            let expiry = match expired {
+                Some((at, _)) => Some(at),
+                None => timers.next(),
+            };
+            let (due_by_now, expiry_by_now) = (
+                due.filter(|due| *due <= now),
+                expiry.filter(|expiry| *expiry <= now),
+            );
+            match (due_by_now, expiry_by_now) {
+                (None, None) => {
+                    turn.budget = self.wheel.advance(&mut self.messages, now, turn.budget);
+                    turn.budget = timers.advance(now, turn.budget);
+                    return None;
+                }
+                (Some(due), expiry) if expiry.is_none_or(|expiry| due <= expiry) => {
+                    if let Some(slot) = overdue {
+                        return Some((due, slot));
+                    }
+                    let limit = expiry.unwrap_or(now);
+                    turn.budget = self.wheel.advance(&mut self.messages, limit, turn.budget);
+                }
+                (due, _) => {
+                    if expired.is_some() {
+                        return expired;
+                    }
+                    turn.budget = timers.advance(due.unwrap_or(now), turn.budget);
+                }
+            }
+        }
+        None
+    }
+
     /// Moves one message on whose time has come; false if it has not.
     #[inline]
     fn let_time_act_on(&mut self, turn: &mut Turn<'_>, slot: u32) -> bool {
         let message = self.messages.get(slot);
-        let has_come = message.due() <= turn.now.instant() && message.is_scheduled();
+        let now = turn.now.instant();
+        let due = message.due();
+        // What is due first, of equal instants the schedule's.
+        let has_come = due <= now
+            && message.is_scheduled()
+            && !(message.waits() && self.expiry_by(slot, now).is_some_and(|at| at.at < due));
         if has_come {
             self.enter_frame(turn);
             let key = self.messages.get(slot).key();
             self.emit(turn, &Effect::Due { key });
             self.move_on(slot);
         }
-        has_come
+        has_come || self.expire_now(turn, slot)
     }
 
     /// The live message of an id as it is by now, though time may not have been let act on all
@@ -112,9 +180,12 @@ impl Queue {
                 count(&mut self.totals.expired_locks);
                 if self.is_out_of_attempts(slot) {
                     self.bury(slot, Cause::LastLockExpired, Some(token), None, until);
+                } else if let Some(expiry) = self.expiry_by(slot, until) {
+                    self.end_by_expiry(slot, expiry, until);
                 } else {
                     let (since, token) = (until, Some(token));
                     self.link(slot, State::Ready { since, token });
+                    self.start_timer(slot);
                 }
             }
             State::Done { until } => match self.take_copy(slot) {
@@ -144,8 +215,13 @@ impl Queue {
     /// Nothing is moved on.
     pub(crate) fn keep_up(&mut self) {
         let now = self.frame.instant();
-        if !self.wheel.is_quiet_at(now) {
+        if !self.has_due_timers(now) && !self.wheel.is_quiet_at(now) {
             self.wheel.advance(&mut self.messages, now, KEEP_UP_BUDGET);
+        }
+        if let Some(timers) = &mut self.timers {
+            if !timers.is_quiet_at(now) {
+                timers.advance(now, KEEP_UP_BUDGET);
+            }
         }
         if let Some(groups) = &mut self.groups {
             groups.keep_up(now);

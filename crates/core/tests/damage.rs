@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use redis_mq_core::{
     Backoff, Damaged, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span,
-    Start, Token, Turn, Verdict, SNAPSHOT_VERSION,
+    Start, Token, Ttl, Turn, Verdict, SNAPSHOT_VERSION,
 };
 
 /// Version and frame in front of effects.
@@ -97,7 +97,14 @@ impl Made {
                 reason: Some(b"why"),
             },
         );
-        made.done(3, &got[3], Verdict::Retry { backoff });
+        made.done(
+            3,
+            &got[3],
+            Verdict::Retry {
+                backoff,
+                reason: None,
+            },
+        );
         // Lets the other locks run out; the last attempt's message dies, and is dead but answered.
         made.turn(60, |queue, turn| queue.let_time_act(turn));
         let again = made.turn(61, |queue, turn| {
@@ -127,6 +134,10 @@ impl Made {
         let mut headers = Enqueue::new(b"payload").id(b"headers");
         headers.headers = b"traceparent: 00";
         headers.start = Start::After(Span::from_millis(5_000));
+        headers.ttl = Some(Ttl {
+            span: Span::from_millis(60_000),
+            bury: true,
+        });
         made.enqueue(97, &headers);
         headers.update = true;
         made.enqueue(97, &headers);
@@ -137,8 +148,26 @@ impl Made {
         assert!(matches!(later, Ok(Some(_))));
         let mut copy = Enqueue::new(b"copy").id(&got[0].0);
         (copy.requeue, copy.headers) = (true, b"copied");
+        copy.ttl = headers.ttl;
         made.enqueue(97, &copy);
         made.done(97, &got[0], done);
+        for (id, bury) in [(b"buried" as &[u8], true), (b"expired", false)] {
+            let mut expiring = Enqueue::new(b"payload").id(id);
+            let span = Span::from_millis(1);
+            expiring.ttl = Some(Ttl { span, bury });
+            made.enqueue(97, &expiring);
+        }
+        made.turn(98, |queue, turn| queue.let_time_act(turn));
+        let mut held = Enqueue::new(b"payload").id(b"held");
+        (held.priority, held.ttl) = (first, headers.ttl);
+        made.enqueue(98, &held);
+        let got = made.dequeue(98, 1, 1_000);
+        let verdict = Verdict::Retry {
+            backoff: Backoff::None,
+            reason: Some(b"not yet"),
+        };
+        made.done(98, &got[0], verdict);
+        made.dequeue(98, 1, 1_000);
         made.settings.max_dead = 1;
         made.turn(98, |queue, turn| queue.let_time_act(turn));
         made
@@ -272,8 +301,8 @@ fn damaged_effects_are_an_error_or_leave_a_sound_queue() {
     let mut kinds: Vec<u8> = made.logs.iter().map(|log| log[EFFECTS_HEADER]).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let with_fields = [1, 2, 3].map(|kind| 0x80 | kind);
-    let expected: Vec<u8> = (1..=13).chain(with_fields).collect();
+    let with_fields = [1, 2, 3, 7].map(|kind| 0x80 | kind);
+    let expected: Vec<u8> = (1..=13).chain([16]).chain(with_fields).collect();
     assert_eq!(kinds, expected, "every kind is tried");
     for (log, before) in made.logs.iter().zip(&made.before) {
         for_each_damage(log, |bytes| {

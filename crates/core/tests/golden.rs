@@ -2,7 +2,7 @@
 
 use redis_mq_core::{
     Backoff, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span, Start,
-    Timestamp, Token, Turn, Verdict,
+    Timestamp, Token, Ttl, Turn, Verdict,
 };
 
 /// The chunks of [`every_state`] as version 1 wrote them, each as a line of hexadecimal digits. It did
@@ -121,7 +121,15 @@ fn every_state() -> Life {
         let token = take(queue, turn, 1000);
         let backoff = Backoff::For(Span::from_millis(90_000));
         queue
-            .done(turn, b"retried", token, Verdict::Retry { backoff })
+            .done(
+                turn,
+                b"retried",
+                token,
+                Verdict::Retry {
+                    backoff,
+                    reason: None,
+                },
+            )
             .expect("held");
     });
     life.step(3, |queue, turn| {
@@ -195,6 +203,27 @@ fn every_addition() -> Life {
     life.enqueue(4, b"copied", |request| {
         request.requeue = true;
         request.headers = headers;
+    });
+    let ttl = |ms, bury| {
+        let span = Span::from_millis(ms);
+        Some(Ttl { span, bury })
+    };
+    life.enqueue(5, b"goes", |request| request.ttl = ttl(4, false));
+    life.enqueue(5, b"is buried", |request| request.ttl = ttl(4, true));
+    life.enqueue(5, b"waits", |request| request.ttl = ttl(70_000, true));
+    life.enqueue(5, b"worked on", |request| {
+        request.priority = Priority::new(0).expect("a priority");
+        request.ttl = ttl(80_000, false);
+    });
+    life.step(6, |queue, turn| {
+        let token = take(queue, turn, 60_000);
+        let reason = Some(&b"not yet"[..]);
+        let backoff = Backoff::None;
+        let verdict = Verdict::Retry { backoff, reason };
+        queue
+            .done(turn, b"worked on", token, verdict)
+            .expect("held");
+        take(queue, turn, 60_000);
     });
     life.step(10, |queue, turn| queue.let_time_act(turn));
     life

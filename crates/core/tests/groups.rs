@@ -160,6 +160,7 @@ fn rate(deliveries: u32, span: u64, burst: u32) -> LimitChanges {
 
 const RETRY: Verdict<'_> = Verdict::Retry {
     backoff: Backoff::None,
+    reason: None,
 };
 
 #[test]
@@ -217,6 +218,7 @@ fn order_is_kept_through_retries_releases_and_lost_locks() {
         "A",
         Verdict::Retry {
             backoff: Backoff::For(ms(50)),
+            reason: None,
         },
     );
     assert_eq!(pair.take(3), "", "a backoff holds the group");
@@ -244,6 +246,7 @@ fn a_holder_that_ends_in_whatever_state_lets_its_group_go_on() {
                     "A",
                     Verdict::Retry {
                         backoff: Backoff::For(ms(50)),
+                        reason: None,
                     },
                 ),
                 "retried" => pair.done("A", RETRY),
@@ -549,6 +552,7 @@ impl Pair {
                     },
                     3 => Verdict::Retry {
                         backoff: Backoff::For(ms(10)),
+                        reason: None,
                     },
                     4 => RETRY,
                     _ => Verdict::Release,

@@ -8,6 +8,8 @@ use super::Limits;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Own<'a> {
     pub limits: Limits,
+    /// The timer of its expiry.
+    pub timer: Option<u32>,
     /// The number of its group.
     pub group: Option<u32>,
     /// What the producer sent beside the payload; empty for nothing.
@@ -17,6 +19,7 @@ pub(crate) struct Own<'a> {
 /// A bit of the mask for each part, in the order of the parts.
 const ATTEMPTS: u8 = 1 << 0;
 const LOCK: u8 = 1 << 1;
+const TIMER: u8 = 1 << 3;
 const GROUP: u8 = 1 << 4;
 const HEADERS: u8 = 1 << 6;
 
@@ -24,27 +27,33 @@ const HEADERS: u8 = 1 << 6;
 const MASK_BYTES: usize = 1;
 const ATTEMPTS_BYTES: usize = 4;
 const LOCK_BYTES: usize = 5;
+const TIMER_BYTES: usize = 4;
 const GROUP_BYTES: usize = 4;
 /// Length of the headers, which follow it.
 const HEADERS_BYTES: usize = 2;
 
 /// The parts of a fixed size, in their order.
-const FIXED: [(u8, usize); 3] = [
+const FIXED: [(u8, usize); 4] = [
     (ATTEMPTS, ATTEMPTS_BYTES),
     (LOCK, LOCK_BYTES),
+    (TIMER, TIMER_BYTES),
     (GROUP, GROUP_BYTES),
 ];
 
 impl<'a> Own<'a> {
     #[inline]
     pub fn is_none(&self) -> bool {
-        self.limits == Limits::default() && self.group.is_none() && self.headers.is_empty()
+        self.limits == Limits::default()
+            && self.timer.is_none()
+            && self.group.is_none()
+            && self.headers.is_empty()
     }
 
     fn mask(&self) -> u8 {
         let part = |there, bit| if there { bit } else { 0 };
         part(self.limits.attempts != 0, ATTEMPTS)
             | part(self.limits.lock != Span::ZERO, LOCK)
+            | part(self.timer.is_some(), TIMER)
             | part(self.group.is_some(), GROUP)
             | part(!self.headers.is_empty(), HEADERS)
     }
@@ -66,6 +75,9 @@ impl<'a> Own<'a> {
         }
         if mask & LOCK != 0 {
             out.extend_from_slice(&self.limits.lock.millis().to_le_bytes()[..LOCK_BYTES]);
+        }
+        if let Some(timer) = self.timer {
+            out.extend_from_slice(&timer.to_le_bytes());
         }
         if let Some(group) = self.group {
             out.extend_from_slice(&group.to_le_bytes());
@@ -100,6 +112,7 @@ pub(super) fn length(body: &[u8]) -> usize {
 pub(super) fn read(body: &[u8]) -> Own<'_> {
     Own {
         limits: limits(body),
+        timer: timer(body),
         group: group(body),
         headers: headers(body),
     }
@@ -120,11 +133,19 @@ pub(super) fn limits(body: &[u8]) -> Limits {
     limits
 }
 
+pub(super) fn timer(body: &[u8]) -> Option<u32> {
+    number_at(body, TIMER)
+}
+
 pub(super) fn group(body: &[u8]) -> Option<u32> {
-    let at = part_at(body, GROUP)?;
-    let mut group = [0; GROUP_BYTES];
-    group.copy_from_slice(&body[at..at + GROUP_BYTES]);
-    Some(u32::from_le_bytes(group))
+    number_at(body, GROUP)
+}
+
+fn number_at(body: &[u8], part: u8) -> Option<u32> {
+    let at = part_at(body, part)?;
+    let mut number = [0; 4];
+    number.copy_from_slice(&body[at..at + 4]);
+    Some(u32::from_le_bytes(number))
 }
 
 pub(super) fn headers(body: &[u8]) -> &[u8] {

@@ -42,10 +42,11 @@ const LONG: &[u8] = &[b'h'; 4096];
 
 fn owns() -> impl Iterator<Item = Own<'static>> {
     let of = |limits| {
-        let groups = [None, Some(0), Some(u32::MAX - 1)];
-        groups.into_iter().flat_map(move |group| {
+        let numbers = [(None, None), (Some(7), Some(0)), (None, Some(u32::MAX - 1))];
+        numbers.into_iter().flat_map(move |(timer, group)| {
             [b"", b"h" as &[u8], LONG].map(|headers| Own {
                 limits,
+                timer,
                 group,
                 headers,
             })
@@ -109,6 +110,7 @@ fn assert_holds(message: &Message, expected: &Expected<'_>) {
     assert_eq!(message.own(), expected.own);
     assert_eq!(message.limits(), expected.own.limits);
     assert_eq!(message.headers(), expected.own.headers);
+    assert_eq!(message.timer(), expected.own.timer);
     assert_eq!(message.priority(), expected.priority);
     assert_eq!(message.enqueued(), expected.enqueued);
     assert_eq!(message.state(), expected.state);
@@ -216,6 +218,25 @@ fn new_content_keeps_id_state_attempts_and_rare_part() {
 }
 
 #[test]
+fn a_timer_comes_and_goes_and_leaves_the_rest_alone() {
+    for_each_shape(|shape| {
+        let mut message = message(&shape);
+        for timer in [Some(3), None, Some(u32::MAX - 1), None] {
+            message.set_timer(timer);
+            let own = Own { timer, ..shape.own };
+            assert_holds(&message, &Expected { own, ..shape });
+        }
+        assert_eq!(
+            message.own(),
+            Own {
+                timer: None,
+                ..shape.own
+            }
+        );
+    });
+}
+
+#[test]
 fn keys_of_equal_bytes_but_another_form_are_other_keys() {
     let uuid = message(&Expected {
         key: Key::Uuid(MADE),
@@ -260,16 +281,18 @@ fn an_option_costs_its_own_bytes_and_the_mask() {
         message.body_len() - ENQUEUED - 1
     };
     let limits = |attempts, lock| Limits { attempts, lock };
-    for (limits, headers, expected) in [
-        (limits(0, Span::ZERO), b"" as &[u8], 0),
-        (limits(3, Span::ZERO), b"", 5),
-        (limits(0, Span::MAX), b"", 6),
-        (limits(3, Span::MAX), b"", 10),
-        (limits(0, Span::ZERO), &[0; 55], 58),
-        (limits(3, Span::MAX), &[0; 55], 67),
+    for (limits, timer, headers, expected) in [
+        (limits(0, Span::ZERO), None, b"" as &[u8], 0),
+        (limits(3, Span::ZERO), None, b"", 5),
+        (limits(0, Span::MAX), None, b"", 6),
+        (limits(3, Span::MAX), None, b"", 10),
+        (limits(0, Span::ZERO), Some(1), b"", 5),
+        (limits(0, Span::ZERO), None, &[0; 55], 58),
+        (limits(3, Span::MAX), Some(u32::MAX), &[0; 55], 71),
     ] {
         let own = |group| Own {
             limits,
+            timer,
             group,
             headers,
         };

@@ -32,6 +32,7 @@ fn message(id: usize) -> Enqueue {
         requeue: false,
         update: false,
         headers: Vec::new(),
+        ttl: None,
     }
 }
 
@@ -302,7 +303,7 @@ fn a_late_verdict_is_stale_when_the_id_of_the_dead_message_is_taken() {
 #[test]
 fn a_waiting_copy_survives_a_retry_a_release_and_the_end_of_a_lock() {
     for end in [
-        done(0, Verdict::Retry(Pause::None)),
+        done(0, Verdict::Retry(Pause::None, None)),
         done(0, Verdict::Release),
         pass(100),
     ] {

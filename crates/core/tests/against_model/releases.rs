@@ -203,7 +203,10 @@ fn every_message_is_counted_as_done_or_dead_once_whatever_comes_late() {
                     delivery,
                     match numbers.below(4) {
                         0 => Verdict::SUCCESS,
-                        1 => Verdict::Retry { backoff },
+                        1 => Verdict::Retry {
+                            backoff,
+                            reason: None,
+                        },
                         2 => Verdict::Error { reason: None },
                         _ => Verdict::Release,
                     },

@@ -36,6 +36,8 @@ pub struct Item {
     pub priority: u8,
     pub enqueued: Ms,
     pub headers: Vec<u8>,
+    /// When it stops waiting, and whether it is a dead letter then.
+    pub expires: Option<(Ms, bool)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,6 +66,10 @@ pub struct Live {
     /// The newest delivery, until a verdict ends it.
     pub token: Option<u64>,
     pub copy: Option<Copy>,
+    /// Since when it is ready, if it is.
+    pub since: Ms,
+    /// What the last retry gave.
+    pub reason: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +110,36 @@ impl Start {
     }
 }
 
+/// What time does to a message; of one instant, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Due,
+    Expiry,
+}
+
 impl Live {
+    /// When it expires, while it waits.
+    pub fn expiry(&self) -> Option<Ms> {
+        let waits = matches!(self.place, Place::Ready | Place::Waiting(_));
+        self.item.expires.filter(|_| waits).map(|(at, _)| at)
+    }
+
+    /// What time does to it next.
+    fn next_event(&self) -> Option<(Ms, Event)> {
+        let due = self.due().map(|at| (at, Event::Due));
+        let expiry = self.expiry().map(|at| (at, Event::Expiry));
+        [due, expiry].into_iter().flatten().min()
+    }
+
+    /// When time next moves it on.
+    pub fn next_move(&self) -> Option<Ms> {
+        self.next_event().map(|(at, _)| at)
+    }
+
+    pub fn has_expired(&self, by: Ms) -> bool {
+        self.item.expires.is_some_and(|(at, _)| at <= by)
+    }
+
     pub fn due(&self) -> Option<Ms> {
         match self.place {
             Place::Waiting(at) | Place::Locked(at) | Place::Done(at) => Some(at),
@@ -143,16 +178,17 @@ impl Model {
         self.turn
     }
 
-    /// Puts a message behind the others of a place.
-    fn put(&mut self, at: usize, place: Place) {
+    /// Puts a message behind the others of a place, at that moment.
+    fn put(&mut self, at: usize, place: Place, now: Ms) {
         if !matches!(place, Place::Locked(_)) {
             self.live[at].released_from = None;
         }
         self.live[at].place = place;
+        self.live[at].since = now;
         self.live[at].order = self.next_turn();
     }
 
-    fn add(&mut self, id: &[u8], item: Item, place: Place) {
+    fn add(&mut self, id: &[u8], item: Item, place: Place, since: Ms) {
         let order = self.next_turn();
         let (id, attempts, token, copy) = (id.to_vec(), 0, None, None);
         let released_from = None;
@@ -165,33 +201,53 @@ impl Model {
             released_from,
             token,
             copy,
+            since,
+            reason: None,
         });
     }
 
     /// What time does by itself until `now`, in the order in which it is due.
     pub fn pass(&mut self, now: Ms) {
         loop {
-            let due = (0..self.live.len()).filter(|at| self.live[*at].due() <= Some(now));
-            let due = due.filter(|at| self.live[*at].due().is_some());
-            match due.min_by_key(|at| (self.live[*at].due(), self.live[*at].order)) {
-                Some(at) => self.time_is_up(at),
-                None => return,
+            let next = |at: usize| Some((self.live[at].next_event()?, self.live[at].order, at));
+            let first = (0..self.live.len()).filter_map(next).min();
+            match first {
+                Some(((instant, event), _, at)) if instant <= now => {
+                    self.time_is_up(at, instant, event);
+                }
+                _ => return,
             }
         }
     }
 
-    fn time_is_up(&mut self, at: usize) {
+    /// What time does to one message until `now`.
+    fn pass_for(&mut self, id: &[u8], now: Ms) {
+        while let Some(at) = self.find(id) {
+            match self.live[at].next_event() {
+                Some((instant, event)) if instant <= now => self.time_is_up(at, instant, event),
+                _ => return,
+            }
+        }
+    }
+
+    fn time_is_up(&mut self, at: usize, instant: Ms, event: Event) {
+        if event == Event::Expiry {
+            self.expire(at, instant);
+            return;
+        }
         let message = &mut self.live[at];
         match message.place {
-            Place::Waiting(_) => self.put(at, Place::Ready),
+            Place::Waiting(due) => self.put(at, Place::Ready, due),
             Place::Locked(until) => {
                 self.totals.expired_locks += 1;
                 if message.is_out_of_attempts() {
                     let token = message.token;
                     let reason = b"the lock of the last attempt expired".to_vec();
                     self.die(at, Some(reason), token, until);
+                } else if message.has_expired(until) {
+                    self.expire(at, until);
                 } else {
-                    self.put(at, Place::Ready);
+                    self.put(at, Place::Ready, until);
                 }
             }
             Place::Done(until) => match message.copy.take() {
@@ -202,21 +258,35 @@ impl Model {
         }
     }
 
+    /// The message has waited for too long.
+    fn expire(&mut self, at: usize, ended: Ms) {
+        self.totals.expired += 1;
+        if self.live[at].item.expires.is_some_and(|(_, bury)| bury) {
+            self.die(at, Some(b"expired".to_vec()), None, ended);
+        } else if let Some(copy) = self.live[at].copy.take() {
+            self.restart(at, copy, ended);
+        } else {
+            self.live.remove(at);
+        }
+    }
+
     /// The message runs with the content of its copy.
     fn restart(&mut self, at: usize, copy: Copy, ended: Ms) {
         let message = &mut self.live[at];
         (message.item, message.attempts, message.token) = (copy.item, 0, None);
-        self.put(at, copy.start.place(ended));
+        message.reason = None;
+        self.put(at, copy.start.place(ended), ended);
     }
 
     fn die(&mut self, at: usize, reason: Option<Vec<u8>>, token: Option<u64>, ended: Ms) {
         let Live {
             id,
-            item,
+            mut item,
             attempts,
             copy,
             ..
         } = self.live.remove(at);
+        item.expires = None;
         self.letters.retain(|letter| letter.id != id);
         self.letters.push(Letter {
             id: id.clone(),
@@ -227,7 +297,7 @@ impl Model {
         });
         self.totals.dead += 1;
         if let Some(copy) = copy {
-            self.add(&id, copy.item, copy.start.place(ended));
+            self.add(&id, copy.item, copy.start.place(ended), ended);
         }
     }
 
@@ -247,7 +317,7 @@ impl Model {
     pub fn enqueue(&mut self, now: Ms, id: &[u8], request: Request) -> Outcome {
         let Some(at) = self.find(id) else {
             self.totals.enqueued += 1;
-            self.add(id, request.item, request.start.place(now));
+            self.add(id, request.item, request.start.place(now), now);
             return Outcome::Added;
         };
         let Request {
@@ -299,7 +369,9 @@ impl Model {
         };
         message.token = None;
         if !stays {
-            self.put(at, place);
+            let was_ready = message.place == Place::Ready && place == Place::Ready;
+            let since = if was_ready { message.since } else { now };
+            self.put(at, place, since);
         }
     }
 
@@ -323,21 +395,22 @@ impl Model {
         };
         self.last_token = token;
         self.totals.delivered += 1;
-        self.put(at, Place::Locked(now + lock));
+        self.put(at, Place::Locked(now + lock), now);
         Some((self.live[at].clone(), lock))
     }
 
-    /// Removes all of an id. Time has not acted, but a lock that has run out is counted.
+    /// Removes all of an id. Time has not acted, but a lock that has run out is counted, and what has
+    /// expired is not there.
     pub fn cancel(&mut self, now: Ms, id: &[u8]) -> bool {
-        let before = self.live.len() + self.letters.len();
         if let Some(at) = self.find(id) {
             let message = &self.live[at];
-            if matches!(message.place, Place::Locked(until) if until <= now) {
-                self.totals.expired_locks += 1;
-                self.totals.dead += u64::from(message.is_out_of_attempts());
+            let locked = matches!(message.place, Place::Locked(_));
+            if locked || message.expiry().is_some_and(|at| at <= now) {
+                self.pass_for(id, now);
             }
-            self.live.remove(at);
         }
+        let before = self.live.len() + self.letters.len();
+        self.live.retain(|message| message.id != id);
         self.letters.retain(|letter| letter.id != id);
         self.live.len() + self.letters.len() < before
     }

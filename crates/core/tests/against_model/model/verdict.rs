@@ -12,6 +12,7 @@ pub enum Verdict {
     },
     Retry {
         pause: Ms,
+        reason: Option<Vec<u8>>,
     },
     Error {
         reason: Option<Vec<u8>>,
@@ -58,6 +59,8 @@ impl Model {
             released_from,
             token,
             copy,
+            since: now,
+            reason: None,
         });
         Ok(Some(self.live.len() - 1))
     }
@@ -104,19 +107,38 @@ impl Model {
             }
             Verdict::Success { pause } => {
                 self.totals.done += 1;
-                self.put(at, Place::Done(now + pause));
+                self.live[at].item.expires = None;
+                self.live[at].reason = None;
+                self.put(at, Place::Done(now + pause), now);
                 match self.live[at].copy {
                     Some(_) => Ended::DoneWithRequeue,
                     None => Ended::DoneWithBackoff,
                 }
             }
-            Verdict::Retry { .. } if self.live[at].is_out_of_attempts() => {
-                self.die(at, Some(b"no attempts left".to_vec()), None, now);
+            Verdict::Retry { reason, .. } if self.live[at].is_out_of_attempts() => {
+                let mut text = b"no attempts left".to_vec();
+                text.extend(
+                    reason
+                        .iter()
+                        .flat_map(|reason| [b": ", &reason[..]].concat()),
+                );
+                self.die(at, Some(text), None, now);
                 Ended::Dead
             }
-            Verdict::Retry { pause } => {
+            Verdict::Retry { .. } | Verdict::Release if self.live[at].has_expired(now) => {
+                let (_, bury) = self.live[at].item.expires.expect("it has expired");
+                let has_copy = self.live[at].copy.is_some();
+                self.expire(at, now);
+                match (bury, has_copy) {
+                    (true, _) => Ended::Dead,
+                    (false, true) => self.queued(at),
+                    (false, false) => Ended::Expired,
+                }
+            }
+            Verdict::Retry { pause, reason } => {
                 self.totals.retried += 1;
-                self.put(at, after(pause).place(now));
+                self.live[at].reason = reason;
+                self.put(at, after(pause).place(now), now);
                 self.queued(at)
             }
             Verdict::Error { reason } => {
@@ -129,6 +151,7 @@ impl Model {
                 let from = *message.released_from.get_or_insert(token);
                 // Before all other places, which begin at 1.
                 (message.place, message.order) = (Place::Ready, i64::MIN + from as i64);
+                message.since = now;
                 Ended::Queued
             }
         };
@@ -153,7 +176,7 @@ impl Model {
         let Some(at) = self.delivery(now, id, token)? else {
             return Ok(None);
         };
-        self.put(at, Place::Locked(now + span));
+        self.put(at, Place::Locked(now + span), now);
         Ok(Some(now + span))
     }
 }

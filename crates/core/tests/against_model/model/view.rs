@@ -25,6 +25,7 @@ pub struct Fields {
     pub requeue: Option<Vec<u8>>,
     pub reason: Option<Vec<u8>>,
     pub headers: Vec<u8>,
+    pub expires_at: Ms,
 }
 
 impl Model {
@@ -36,7 +37,7 @@ impl Model {
 
     /// When time next moves a message on.
     pub fn next_due(&self) -> Option<Ms> {
-        self.live.iter().filter_map(Live::due).min()
+        self.live.iter().filter_map(Live::next_move).min()
     }
 
     /// When the next message becomes ready if nobody does anything.
@@ -67,8 +68,9 @@ impl Seen {
                 due_at: message.due().unwrap_or(0),
                 lock: message.item.lock,
                 requeue: message.copy.as_ref().map(|copy| copy.item.payload.clone()),
-                reason: None,
+                reason: message.reason.clone(),
                 headers: message.item.headers.clone(),
+                expires_at: message.item.expires.map_or(0, |(at, _)| at),
             });
         }
         let letter = &self.model.letters[self.model.letter(id)?];
@@ -85,6 +87,7 @@ impl Seen {
             requeue: None,
             reason: letter.reason.clone(),
             headers: letter.item.headers.clone(),
+            expires_at: 0,
         })
     }
 
@@ -127,9 +130,9 @@ impl Seen {
         self.model.next_due().map(|due| due - self.now)
     }
 
-    /// Ages of the message that is delivered next, and of the one that was enqueued first.
+    /// How long the message that is delivered next has been ready, and the one that has been so longest.
     pub fn ages(&self) -> Option<(Ms, Ms)> {
-        let age = |message: &Live| self.now.saturating_sub(message.item.enqueued);
+        let age = |message: &Live| self.now.saturating_sub(message.since);
         let next = &self.model.live[self.model.next_ready()?];
         let ready = self
             .model

@@ -76,5 +76,6 @@ fn fields(view: View<'_>) -> Fields {
         requeue: view.requeue.map(Vec::from),
         reason: view.reason.map(Vec::from),
         headers: view.headers.to_vec(),
+        expires_at: view.expires_at.millis(),
     }
 }

@@ -7,6 +7,7 @@ pub mod step;
 
 use redis_mq_core::{
     EoqWaits, Loader, Log, Now, Queue, Replication, Settings, Span, Timestamp, Token, Turn,
+    MAX_SPAN_MS,
 };
 
 use crate::model::{Model, Ms, Seen};
@@ -138,7 +139,28 @@ impl World {
         }
     }
 
+    /// The same with a time to live that ends when no other does: messages that expire at the same
+    /// instant do so in no order that is promised.
+    fn with_its_own_expiry(&self, enqueue: &step::Enqueue) -> step::Enqueue {
+        let live = self.model.live.iter();
+        let items =
+            live.flat_map(|live| [Some(&live.item), live.copy.as_ref().map(|copy| &copy.item)]);
+        let taken: Vec<Ms> = items
+            .flatten()
+            .filter_map(|item| Some(item.expires?.0))
+            .collect();
+        let mut enqueue = enqueue.clone();
+        if let Some((ms, _)) = &mut enqueue.ttl {
+            *ms = (*ms).min(MAX_SPAN_MS / 2);
+            while taken.contains(&(self.now_us / 1000 + *ms)) {
+                *ms += 1;
+            }
+        }
+        enqueue
+    }
+
     fn enqueue(&mut self, enqueue: &step::Enqueue) {
+        let enqueue = &self.with_its_own_expiry(enqueue);
         let now = self.now();
         let max_dead = self.settings.max_dead as usize;
         let id = enqueue.id.as_ref().and_then(|id| self.id(id));

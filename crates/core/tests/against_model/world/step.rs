@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use redis_mq_core::{Backoff, Priority, Settings, Span, Timestamp};
+use redis_mq_core::{Backoff, Priority, Settings, Span, Timestamp, Ttl};
 
 use crate::model::{self, Item, Ms};
 
@@ -59,6 +59,8 @@ pub struct Enqueue {
     pub requeue: bool,
     pub update: bool,
     pub headers: Vec<u8>,
+    /// And whether it is a dead letter then.
+    pub ttl: Option<(Ms, bool)>,
 }
 
 /// Instants are given relative to a fixed moment, so that several messages are due at once.
@@ -87,7 +89,7 @@ pub enum Which {
 #[derive(Clone, Debug)]
 pub enum Verdict {
     Success(Pause),
-    Retry(Pause),
+    Retry(Pause, Option<Vec<u8>>),
     Error(Option<Vec<u8>>),
     Release,
 }
@@ -126,6 +128,10 @@ impl Enqueue {
         request.priority = Priority::new(self.priority).expect("0 to 9");
         (request.requeue, request.update) = (self.requeue, self.update);
         request.headers = &self.headers;
+        request.ttl = self.ttl.map(|(ms, bury)| Ttl {
+            span: Span::from_millis(ms),
+            bury,
+        });
         request
     }
 
@@ -137,6 +143,7 @@ impl Enqueue {
             priority: self.priority,
             enqueued: now,
             headers: self.headers.clone(),
+            expires: self.ttl.map(|(ms, bury)| (now + ms, bury)),
         };
         let start = match self.start {
             Start::NotGiven => model::Start::NotGiven,
@@ -158,8 +165,9 @@ impl Verdict {
             Self::Success(pause) => redis_mq_core::Verdict::Success {
                 backoff: pause.backoff(),
             },
-            Self::Retry(pause) => redis_mq_core::Verdict::Retry {
+            Self::Retry(pause, reason) => redis_mq_core::Verdict::Retry {
                 backoff: pause.backoff(),
+                reason: reason.as_deref(),
             },
             Self::Error(reason) => redis_mq_core::Verdict::Error {
                 reason: reason.as_deref(),
@@ -176,7 +184,10 @@ impl Verdict {
         };
         match self {
             Self::Success(pause) => model::Verdict::Success { pause: ms(pause) },
-            Self::Retry(pause) => model::Verdict::Retry { pause: ms(pause) },
+            Self::Retry(pause, reason) => model::Verdict::Retry {
+                pause: ms(pause),
+                reason: reason.clone(),
+            },
             Self::Error(reason) => model::Verdict::Error {
                 reason: reason.clone(),
             },
@@ -240,19 +251,23 @@ fn enqueue(id: impl Strategy<Value = Option<Id>>) -> impl Strategy<Value = Enque
         prop_oneof![4 => Just(5u8), 1 => 0..10u8],
         any::<[bool; 2]>(),
         prop_oneof![4 => Just(Vec::new()), 1 => vec(any::<u8>(), 1..300)],
+        option::weighted(0.3, (ms().prop_map(|ms| ms.max(1)), any::<bool>())),
     );
     let lock = option::weighted(0.2, ms().prop_map(|ms| ms.max(1)));
     (id, vec(any::<u8>(), 0..4), start, lock, options).prop_map(
-        |(id, payload, start, lock, (attempts, priority, [requeue, update], headers))| Enqueue {
-            id,
-            payload,
-            start,
-            lock,
-            attempts,
-            priority,
-            requeue,
-            update,
-            headers,
+        |(id, payload, start, lock, (attempts, priority, [requeue, update], headers, ttl))| {
+            Enqueue {
+                id,
+                payload,
+                start,
+                lock,
+                attempts,
+                priority,
+                requeue,
+                update,
+                headers,
+                ttl,
+            }
         },
     )
 }
@@ -274,7 +289,8 @@ fn verdict() -> impl Strategy<Value = Verdict> {
     };
     prop_oneof![
         6 => pause().prop_map(Verdict::Success),
-        5 => pause().prop_map(Verdict::Retry),
+        5 => (pause(), option::weighted(0.3, vec(any::<u8>(), 1..4)))
+            .prop_map(|(pause, reason)| Verdict::Retry(pause, reason)),
         2 => option::of(vec(any::<u8>(), 0..4)).prop_map(Verdict::Error),
         2 => Just(Verdict::Release),
     ]
