@@ -6,8 +6,7 @@
 use std::time::Duration;
 
 use redis_mq_client::{
-    connect, policy::Cause, redis, EnqueueOptions, Event, Message, Outcome, Queue, RetryPolicy,
-    Worker,
+    connect, redis, EnqueueOptions, Event, Message, Outcome, Queue, RetryPolicy, Worker,
 };
 
 #[tokio::main]
@@ -20,10 +19,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .retry_policy(RetryPolicy::schedule(
             [10, 100, 1_000].map(Duration::from_millis),
         ))
-        .on_failure(|failure| match failure.cause {
-            Cause::Error(_) => Outcome::RetryByPolicy,
-            cause => Outcome::error(cause.to_string()),
-        })
         .build(send_invoice)?;
 
     let mut events = worker.events();

@@ -76,10 +76,44 @@ impl<E: Into<BoxError>> IntoVerdict for Result<Outcome, E> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
     Success(Option<Duration>),
-    Retry(Pause),
+    Retry(Retry),
     Error(Box<str>),
     Release,
 }
+
+/// A verdict by which the message comes again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Retry {
+    pub(crate) pause: Pause,
+    /// What went wrong; empty if nobody said.
+    pub(crate) reason: Box<str>,
+    /// The worker's own limit of attempts is reached: the message is dead unless it, or its
+    /// queue, has a limit.
+    pub(crate) last: bool,
+}
+
+impl Retry {
+    /// What becomes of the message if nobody but the worker has set a limit of attempts.
+    pub(crate) fn spent(&self) -> Answer {
+        Answer::Error(match &*self.reason {
+            "" => NO_ATTEMPTS_LEFT.into(),
+            reason => format!("{NO_ATTEMPTS_LEFT}: {reason}").into(),
+        })
+    }
+}
+
+impl From<Pause> for Retry {
+    fn from(pause: Pause) -> Self {
+        Self {
+            pause,
+            reason: "".into(),
+            last: false,
+        }
+    }
+}
+
+/// The server's own words for a retry that it does not grant.
+const NO_ATTEMPTS_LEFT: &str = "no attempts left";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
@@ -89,20 +123,27 @@ pub(crate) enum Pause {
 }
 
 impl Answer {
-    /// Adds the verdict's words to `MQ.DONE queue id token`.
-    pub(crate) fn write(&self, command: &mut redis::Cmd) {
+    /// Adds the verdict's words to `MQ.DONE queue id token`. A server that is older than the
+    /// reasons of retries does not get them.
+    pub(crate) fn write(&self, command: &mut redis::Cmd, retries_have_reasons: bool) {
         let backoff = |command: &mut redis::Cmd, pause: Duration| {
             command.arg("BACKOFF").arg(millis(pause.min(LONGEST)));
         };
         match self {
             Answer::Success(None) => {}
             Answer::Success(Some(window)) => backoff(command.arg("SUCCESS"), *window),
-            Answer::Retry(Pause::None) => {
+            Answer::Retry(retry) => {
                 command.arg("RETRY");
-            }
-            Answer::Retry(Pause::For(pause)) => backoff(command.arg("RETRY"), *pause),
-            Answer::Retry(Pause::Exponential) => {
-                command.arg("RETRY").arg("BACKOFF").arg("EXP");
+                match retry.pause {
+                    Pause::None => {}
+                    Pause::For(pause) => backoff(command, pause),
+                    Pause::Exponential => {
+                        command.arg("BACKOFF").arg("EXP");
+                    }
+                }
+                if retries_have_reasons && !retry.reason.is_empty() {
+                    command.arg("REASON").arg(cut(&retry.reason));
+                }
             }
             Answer::Error(reason) => {
                 command.arg("ERROR").arg("REASON").arg(cut(reason));
@@ -115,7 +156,7 @@ impl Answer {
 }
 
 /// The longest reason that the server takes, in bytes.
-const LONGEST_REASON: usize = 1024;
+pub(crate) const LONGEST_REASON: usize = 1024;
 
 /// `text`, cut between two characters to what the server takes.
 fn cut(text: &str) -> &str {
@@ -136,8 +177,12 @@ mod tests {
 
     fn sent(answer: Answer) -> Vec<String> {
         let mut command = redis::Cmd::new();
-        answer.write(&mut command);
+        answer.write(&mut command, true);
         words(&command)
+    }
+
+    fn retry(pause: Pause) -> Answer {
+        Answer::Retry(pause.into())
     }
 
     #[test]
@@ -145,13 +190,10 @@ mod tests {
         assert!(sent(Answer::Success(None)).is_empty());
         let window = Answer::Success(Some(Duration::from_secs(2)));
         assert_eq!(sent(window), ["SUCCESS", "BACKOFF", "2000"]);
-        assert_eq!(sent(Answer::Retry(Pause::None)), ["RETRY"]);
-        let later = Answer::Retry(Pause::For(Duration::from_micros(1)));
+        assert_eq!(sent(retry(Pause::None)), ["RETRY"]);
+        let later = retry(Pause::For(Duration::from_micros(1)));
         assert_eq!(sent(later), ["RETRY", "BACKOFF", "1"]);
-        assert_eq!(
-            sent(Answer::Retry(Pause::Exponential)),
-            ["RETRY", "BACKOFF", "EXP"]
-        );
+        assert_eq!(sent(retry(Pause::Exponential)), ["RETRY", "BACKOFF", "EXP"]);
         assert_eq!(
             sent(Answer::Error("why not".into())),
             ["ERROR", "REASON", "why not"]
@@ -161,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_pause_beyond_the_contract_is_its_longest() {
-        let later = Answer::Retry(Pause::For(Duration::MAX));
+        let later = retry(Pause::For(Duration::MAX));
         assert_eq!(sent(later), ["RETRY", "BACKOFF", "315360000000"]);
     }
 
@@ -171,6 +213,19 @@ mod tests {
         let sent = &sent(Answer::Error(reason.into()))[2];
         assert_eq!(sent.len(), 1_023);
         assert!(sent.ends_with('é'));
+    }
+
+    #[test]
+    fn a_retry_tells_its_reason_to_servers_that_take_it() {
+        let answer = Answer::Retry(Retry {
+            reason: "down".into(),
+            ..Pause::Exponential.into()
+        });
+        let words = ["RETRY", "BACKOFF", "EXP", "REASON", "down"];
+        assert_eq!(sent(answer.clone()), words);
+        let mut older = redis::Cmd::new();
+        answer.write(&mut older, false);
+        assert_eq!(crate::testing::words(&older), words[..3]);
     }
 
     #[test]

@@ -2,14 +2,19 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+mod chain;
+
+pub use chain::Report;
+
 use crate::{
     backoff::ExpBackoff,
     error::{BoxError, CodecError},
     id::MessageId,
-    outcome::{Answer, Outcome, Pause},
+    outcome::{Answer, Outcome, Pause, Retry},
 };
 
-/// Decides about the next try of a message: see [`Outcome::RetryByPolicy`].
+/// Decides about the next try of a message whose handler returned an error, or
+/// [`Outcome::RetryByPolicy`].
 ///
 /// ```
 /// # use std::time::Duration;
@@ -22,17 +27,35 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct RetryPolicy {
-    pause: Arc<dyn Fn(u32) -> Option<Duration> + Send + Sync>,
+    pauses: Pauses,
+    /// After so many attempts it gives up.
     attempts: Option<u32>,
 }
 
+#[derive(Clone)]
+enum Pauses {
+    /// The server draws them, by its own settings.
+    Server,
+    /// After which attempt; `None` gives up.
+    Own(Arc<dyn Fn(u32) -> Option<Duration> + Send + Sync>),
+}
+
 impl RetryPolicy {
-    /// Pauses that grow exponentially, for ever. The pause after attempt n is `backoff.pause(n)`.
+    /// Pauses that the server draws: exponential, by its settings `mq.backoff-factor-ms` and
+    /// `mq.backoff-max-ms`. The default.
+    pub fn server() -> Self {
+        Self {
+            pauses: Pauses::Server,
+            attempts: None,
+        }
+    }
+
+    /// Pauses that grow exponentially. The pause after attempt n is `backoff.pause(n)`.
     pub fn exponential(backoff: ExpBackoff) -> Self {
         Self::from_fn(move |attempt| Some(backoff.pause(attempt)))
     }
 
-    /// Always the same pause, for ever.
+    /// Always the same pause.
     pub fn fixed(pause: Duration) -> Self {
         Self::from_fn(move |_| Some(pause))
     }
@@ -40,38 +63,46 @@ impl RetryPolicy {
     /// One pause after the other; when the last one is used up, the message is dead.
     pub fn schedule(pauses: impl IntoIterator<Item = Duration>) -> Self {
         let pauses: Vec<_> = pauses.into_iter().collect();
+        let attempts = u32::try_from(pauses.len())
+            .unwrap_or(u32::MAX)
+            .saturating_add(1);
         Self::from_fn(move |attempt| pauses.get(attempt.saturating_sub(1) as usize).copied())
+            .attempts(attempts)
     }
 
     /// The pause after that attempt (1, 2, 3 …), or `None` to give up.
     pub fn from_fn(pause: impl Fn(u32) -> Option<Duration> + Send + Sync + 'static) -> Self {
         Self {
-            pause: Arc::new(pause),
+            pauses: Pauses::Own(Arc::new(pause)),
             attempts: None,
         }
     }
 
-    /// Gives up after that many attempts. The server's own limit
+    /// Gives up after that many attempts, in place of the worker's
+    /// [`attempts`](crate::WorkerBuilder::attempts). The server's own limit
     /// ([`EnqueueOptions::attempts`](crate::EnqueueOptions::attempts)) also counts attempts that
     /// never came back, and is the better protection against messages that kill workers.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = Some(attempts);
+        self.attempts = Some(self.attempts.map_or(attempts, |most| most.min(attempts)));
         self
     }
 
-    fn next(&self, attempt: u32) -> Option<Duration> {
+    fn next(&self, attempt: u32) -> Option<Pause> {
         if self.attempts.is_some_and(|most| attempt >= most) {
             return None;
         }
-        (self.pause)(attempt)
+        match &self.pauses {
+            Pauses::Server => Some(Pause::Exponential),
+            Pauses::Own(pause) => pause(attempt).map(Pause::For),
+        }
     }
 }
 
 impl Default for RetryPolicy {
-    /// Exponential, for ever.
+    /// [`RetryPolicy::server`].
     fn default() -> Self {
-        Self::exponential(ExpBackoff::default())
+        Self::server()
     }
 }
 
@@ -80,6 +111,51 @@ impl fmt::Debug for RetryPolicy {
         f.debug_struct("RetryPolicy")
             .field("attempts", &self.attempts)
             .finish_non_exhaustive()
+    }
+}
+
+/// What a worker does with what comes back to it: its policies of retries.
+#[derive(Debug, Clone)]
+pub(crate) struct RetryRules {
+    pub(crate) policy: RetryPolicy,
+    /// How many attempts a message gets for which nobody else has set a limit; 0 is none.
+    pub(crate) attempts: u32,
+}
+
+impl Default for RetryRules {
+    fn default() -> Self {
+        Self {
+            policy: RetryPolicy::default(),
+            attempts: 25,
+        }
+    }
+}
+
+impl RetryRules {
+    /// The answer for an outcome of that attempt. `why` is what went wrong, if anything did.
+    pub(crate) fn answer(&self, outcome: Outcome, attempt: u32, why: &str) -> Answer {
+        let retry = |pause, limited: bool| {
+            Answer::Retry(Retry {
+                pause,
+                reason: why.into(),
+                last: limited && self.attempts > 0 && attempt >= self.attempts,
+            })
+        };
+        match outcome {
+            Outcome::Success => Answer::Success(None),
+            Outcome::SuccessFor(window) => Answer::Success(Some(window)),
+            Outcome::RetryNow => retry(Pause::None, true),
+            Outcome::RetryAfter(pause) => retry(Pause::For(pause), true),
+            Outcome::RetryExponential => retry(Pause::Exponential, true),
+            Outcome::RetryByPolicy => match self.policy.next(attempt) {
+                Some(pause) => retry(pause, self.policy.attempts.is_none()),
+                None if why.is_empty() => {
+                    Answer::Error(format!("gave up after {attempt} attempts").into())
+                }
+                None => Answer::Error(format!("gave up after {attempt} attempts: {why}").into()),
+            },
+            Outcome::Error(reason) => Answer::Error(reason.into()),
+        }
     }
 }
 
@@ -95,12 +171,13 @@ pub enum Cause {
     Undecodable(CodecError),
 }
 
+/// With the chain of an error's sources, joined by `: `, but for those that say nothing new.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Error(error) => write!(f, "{error}"),
+            Cause::Error(error) => f.write_str(&chain::text(&**error)),
             Cause::Panic(message) => write!(f, "panic: {message}"),
-            Cause::Undecodable(error) => write!(f, "decode error: {error}"),
+            Cause::Undecodable(error) => write!(f, "decode error: {}", chain::text(error)),
         }
     }
 }
@@ -121,31 +198,41 @@ pub struct Failure<'a> {
 
 pub(crate) type FailurePolicy = Arc<dyn Fn(&Failure<'_>) -> Outcome + Send + Sync>;
 
-/// The default policy: an error is tried again exponentially; a panic and a payload that does not
-/// decode would only do so again, and become dead letters.
-pub(crate) fn default_failure_policy(failure: &Failure<'_>) -> Outcome {
-    match failure.cause {
-        Cause::Error(_) => Outcome::RetryExponential,
-        cause => Outcome::Error(cause.to_string()),
+impl Failure<'_> {
+    /// The error, or the first one of its sources, that is of that type.
+    ///
+    /// Errors of `anyhow` and `eyre` hide the type of the error they were made of, but for those
+    /// below a context: [`Report`](crate::policy::Report) shows it.
+    ///
+    /// ```
+    /// # use redis_mq_client::{redis, Worker};
+    /// use std::io;
+    /// use redis_mq_client::Outcome;
+    ///
+    /// # fn example(client: redis::Client) {
+    /// let builder = Worker::builder(client, "mails").on_failure(|failure| {
+    ///     match failure.downcast_ref::<io::Error>().map(io::Error::kind) {
+    ///         Some(io::ErrorKind::NotFound) => Outcome::error(failure.cause.to_string()),
+    ///         _ => Outcome::RetryByPolicy,
+    ///     }
+    /// });
+    /// # let _ = builder; }
+    /// ```
+    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
+        match self.cause {
+            Cause::Error(error) => chain::find(&**error),
+            Cause::Undecodable(error) => chain::find(error),
+            Cause::Panic(_) => None,
+        }
     }
 }
 
-/// The answer for an outcome of that attempt. `why` is the reason of a message that is given up.
-pub(crate) fn answer(outcome: Outcome, policy: &RetryPolicy, attempt: u32, why: &str) -> Answer {
-    match outcome {
-        Outcome::Success => Answer::Success(None),
-        Outcome::SuccessFor(window) => Answer::Success(Some(window)),
-        Outcome::RetryNow => Answer::Retry(Pause::None),
-        Outcome::RetryAfter(pause) => Answer::Retry(Pause::For(pause)),
-        Outcome::RetryExponential => Answer::Retry(Pause::Exponential),
-        Outcome::RetryByPolicy => match policy.next(attempt) {
-            Some(pause) => Answer::Retry(Pause::For(pause)),
-            None if why.is_empty() => {
-                Answer::Error(format!("gave up after {attempt} attempts").into())
-            }
-            None => Answer::Error(format!("gave up after {attempt} attempts: {why}").into()),
-        },
-        Outcome::Error(reason) => Answer::Error(reason.into()),
+/// The default policy: an error is tried again by the worker's [`RetryPolicy`]; a panic and a
+/// payload that does not decode would only do so again, and become dead letters.
+pub(crate) fn default_failure_policy(failure: &Failure<'_>) -> Outcome {
+    match failure.cause {
+        Cause::Error(_) => Outcome::RetryByPolicy,
+        cause => Outcome::Error(cause.to_string()),
     }
 }
 
@@ -155,12 +242,25 @@ mod tests {
 
     const S: fn(u64) -> Duration = Duration::from_secs;
 
+    fn rules(policy: RetryPolicy, attempts: u32) -> RetryRules {
+        RetryRules { policy, attempts }
+    }
+
+    fn retry(pause: Pause, reason: &str, last: bool) -> Answer {
+        let reason = reason.into();
+        Answer::Retry(Retry {
+            pause,
+            reason,
+            last,
+        })
+    }
+
     #[test]
     fn a_schedule_is_followed_and_then_given_up() {
-        let policy = RetryPolicy::schedule([S(1), S(10)]);
-        let by_policy = |attempt| answer(Outcome::RetryByPolicy, &policy, attempt, "no luck");
-        assert_eq!(by_policy(1), Answer::Retry(Pause::For(S(1))));
-        assert_eq!(by_policy(2), Answer::Retry(Pause::For(S(10))));
+        let rules = rules(RetryPolicy::schedule([S(1), S(10)]), 1);
+        let by_policy = |attempt| rules.answer(Outcome::RetryByPolicy, attempt, "no luck");
+        assert_eq!(by_policy(1), retry(Pause::For(S(1)), "no luck", false));
+        assert_eq!(by_policy(2), retry(Pause::For(S(10)), "no luck", false));
         assert_eq!(
             by_policy(3),
             Answer::Error("gave up after 3 attempts: no luck".into())
@@ -170,8 +270,34 @@ mod tests {
     #[test]
     fn a_limit_of_attempts_counts_the_first_one() {
         let policy = RetryPolicy::fixed(S(1)).attempts(2);
-        assert_eq!(policy.next(1), Some(S(1)));
+        assert_eq!(policy.next(1), Some(Pause::For(S(1))));
         assert_eq!(policy.next(2), None);
+    }
+
+    #[test]
+    fn by_default_the_server_draws_the_pauses_and_25_attempts_are_all() {
+        let rules = RetryRules::default();
+        for outcome in [Outcome::RetryByPolicy, Outcome::RetryExponential] {
+            let before = rules.answer(outcome.clone(), 24, "down");
+            assert_eq!(before, retry(Pause::Exponential, "down", false));
+            let last = rules.answer(outcome, 25, "down");
+            assert_eq!(last, retry(Pause::Exponential, "down", true));
+        }
+        let Answer::Retry(last) = rules.answer(Outcome::RetryNow, 26, "down") else {
+            panic!("no retry");
+        };
+        assert_eq!(last.spent(), Answer::Error("no attempts left: down".into()));
+        let Answer::Retry(last) = rules.answer(Outcome::RetryNow, 26, "") else {
+            panic!("no retry");
+        };
+        assert_eq!(last.spent(), Answer::Error("no attempts left".into()));
+    }
+
+    #[test]
+    fn no_limit_is_none() {
+        let rules = rules(RetryPolicy::default(), 0);
+        let answer = rules.answer(Outcome::RetryByPolicy, u32::MAX, "");
+        assert_eq!(answer, retry(Pause::Exponential, "", false));
     }
 
     #[test]
@@ -185,7 +311,7 @@ mod tests {
                 attempt: 1,
             })
         };
-        assert_eq!(judge(Cause::Error("no".into())), Outcome::RetryExponential);
+        assert_eq!(judge(Cause::Error("no".into())), Outcome::RetryByPolicy);
         assert_eq!(
             judge(Cause::Panic("oh".into())),
             Outcome::error("panic: oh")
@@ -196,10 +322,10 @@ mod tests {
 
     #[test]
     fn what_the_handler_decided_is_not_the_policys_business() {
-        let policy = RetryPolicy::fixed(S(1)).attempts(1);
-        let now = answer(Outcome::RetryNow, &policy, 9, "");
-        assert_eq!(now, Answer::Retry(Pause::None));
-        let after = answer(Outcome::RetryAfter(S(3)), &policy, 9, "");
-        assert_eq!(after, Answer::Retry(Pause::For(S(3))));
+        let rules = rules(RetryPolicy::fixed(S(1)).attempts(1), 25);
+        let now = rules.answer(Outcome::RetryNow, 9, "");
+        assert_eq!(now, retry(Pause::None, "", false));
+        let after = rules.answer(Outcome::RetryAfter(S(3)), 9, "");
+        assert_eq!(after, retry(Pause::For(S(3)), "", false));
     }
 }

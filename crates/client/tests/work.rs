@@ -12,7 +12,7 @@ use common::{
 };
 use redis_mq_client::{
     blocking, policy::Cause, redis, service, EnqueueOptions, Event, Message, Outcome, Queue, Raw,
-    RetryPolicy, Status, Worker,
+    RetryPolicy, Start, Status, Worker,
 };
 use tokio::sync::mpsc;
 
@@ -167,7 +167,6 @@ async fn a_policy_of_the_worker_decides_until_it_gives_up() {
     let (tell, mut seen) = mpsc::unbounded_channel();
     let _worker = quick(url(), &name)
         .retry_policy(RetryPolicy::schedule([MS(1), MS(30)]))
-        .on_failure(|_| Outcome::RetryByPolicy)
         .build(move |message: Message<String>| {
             tell.send(message.attempt()).unwrap();
             async { Err::<(), _>("down") }
@@ -182,6 +181,120 @@ async fn a_policy_of_the_worker_decides_until_it_gives_up() {
         stored.reason.as_deref(),
         Some(&b"gave up after 3 attempts: down"[..])
     );
+}
+
+/// Sets a limit of the whole queue.
+async fn limit_attempts(name: &str, attempts: u32) {
+    let mut limit = redis::cmd("MQ.LIMIT");
+    limit.arg(name).arg("ATTEMPTS").arg(attempts);
+    let mut conn = connection(url()).await;
+    limit.exec_async(&mut conn).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_gives_up_after_its_attempts_where_nobody_else_has_a_limit() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let worker = quick(url(), &name)
+        .attempts(3)
+        .retry_policy(RetryPolicy::fixed(MS(1)))
+        .build(|_: Message<String>| async { Err::<(), _>("down") })
+        .unwrap();
+    enqueue(&texts, "none", "").await;
+    let own = with_id("own").attempts(5);
+    assert!(texts
+        .enqueue_with(&"".into(), own)
+        .await
+        .unwrap()
+        .is_accepted());
+    for (id, attempts) in [("none", 3), ("own", 5)] {
+        becomes(&texts, id, Some(Status::Dead)).await;
+        let letter = texts.get(id).await.unwrap().unwrap();
+        assert_eq!(letter.attempts, attempts, "{id}");
+        assert_eq!(
+            letter.reason.as_deref(),
+            Some(&b"no attempts left: down"[..])
+        );
+    }
+    limit_attempts(&name, 4).await;
+    enqueue(&texts, "of the queue", "").await;
+    becomes(&texts, "of the queue", Some(Status::Dead)).await;
+    assert_eq!(
+        texts.get("of the queue").await.unwrap().unwrap().attempts,
+        4
+    );
+    eventually("all are counted", async || worker.stats().dead == 3).await;
+}
+
+#[tokio::test]
+async fn the_limit_of_attempts_is_shown_and_25_by_default() {
+    let worker = |name: &str| quick(url(), name).start(Start::Manual);
+    let handler = |_: Message<String>| async {};
+    let by_default = format!("{:?}", worker("q").build(handler).unwrap());
+    assert!(by_default.contains("attempts: 25"), "{by_default}");
+    let changed = format!("{:?}", worker("q").attempts(7).build(handler).unwrap());
+    assert!(changed.contains("attempts: 7"), "{changed}");
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot send")]
+struct CannotSend(#[source] std::io::Error);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_tells_the_error_with_its_sources() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let long = "é".repeat(1_000);
+    let _worker = quick(url(), &name)
+        .build(|message: Message<String>| async move {
+            let text = message.into_value();
+            Err::<(), _>(CannotSend(std::io::Error::other(text)))
+        })
+        .unwrap();
+    enqueue(&texts, "short", "no é route").await;
+    enqueue(&texts, "long", &long).await;
+    for (id, reason) in [
+        ("short", "cannot send: no é route".to_owned()),
+        ("long", format!("cannot send: {}", "é".repeat(505))),
+    ] {
+        becomes(&texts, id, Some(Status::QueuedWithBackoff)).await;
+        let stored = texts.get(id).await.unwrap().unwrap();
+        let told = String::from_utf8(stored.reason.unwrap()).unwrap();
+        assert_eq!(told, reason);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_are_matched_by_their_type_wherever_it_is_in_the_chain() {
+    let name = fresh_name();
+    let texts = queue::<String>(url(), &name).await;
+    let _worker = quick(url(), &name)
+        .on_failure(|failure| match failure.downcast_ref::<std::io::Error>() {
+            Some(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Outcome::error(failure.cause.to_string())
+            }
+            _ => Outcome::RetryAfter(S(3_600)),
+        })
+        .build(|message: Message<String>| async move {
+            let kind = match message.value.as_str() {
+                "lost" => std::io::ErrorKind::NotFound,
+                _ => std::io::ErrorKind::TimedOut,
+            };
+            match message.value.as_str() {
+                "lost" | "late" => Err(redis_mq_client::BoxError::from(CannotSend(kind.into()))),
+                _ => Err("no error of a type".into()),
+            }
+            .map(|()| Outcome::Success)
+        })
+        .unwrap();
+    for id in ["lost", "late", "other"] {
+        enqueue(&texts, id, id).await;
+    }
+    becomes(&texts, "lost", Some(Status::Dead)).await;
+    becomes(&texts, "late", Some(Status::QueuedWithBackoff)).await;
+    becomes(&texts, "other", Some(Status::QueuedWithBackoff)).await;
+    let reason = texts.get("lost").await.unwrap().unwrap().reason.unwrap();
+    assert_eq!(reason, b"cannot send: entity not found");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

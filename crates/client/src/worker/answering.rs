@@ -13,6 +13,7 @@ use super::{
     link::Link,
     meter::Count,
     sampling::Sampler,
+    spent::spent,
 };
 use crate::{
     connection::pipeline,
@@ -72,6 +73,8 @@ struct Answering {
     sampler: Sampler,
     /// When the log was last told that an extension was refused.
     warned: Option<Instant>,
+    /// Retries go with their reasons; not so once this connection's server has refused them.
+    reasons: bool,
 }
 
 impl Answering {
@@ -80,6 +83,7 @@ impl Answering {
             link: Link::new(Arc::clone(&core.spec), Side::Answer, Duration::ZERO),
             sampler: Sampler::new(&core.spec.settings),
             warned: None,
+            reasons: true,
             core,
         }
     }
@@ -94,10 +98,16 @@ impl Answering {
     async fn exchange(&mut self, stopping: bool) {
         if !self.link.is_open() {
             self.core.desk.set_cut_off(true);
+            self.reasons = true;
         }
         self.link.connection().await;
         let post = self.core.desk.collect(BATCH);
-        let (batch, sampled) = self.batch(&post, stopping);
+        let queue = Arc::clone(&self.core.spec.queue);
+        let spent = match spent(self.link.connection().await, &queue, &post.letters).await {
+            Ok(spent) => spent,
+            Err(error) => return self.failed(&error),
+        };
+        let (batch, sampled) = self.batch(&post, &spent, stopping);
         if batch.is_empty() {
             return;
         }
@@ -120,7 +130,7 @@ impl Answering {
         self.link.failed(error);
     }
 
-    fn batch(&self, post: &Post, stopping: bool) -> (Pipeline, bool) {
+    fn batch(&self, post: &Post, spent: &[usize], stopping: bool) -> (Pipeline, bool) {
         let queue = &self.core.spec.queue.key[..];
         let mut batch = pipeline(post.extensions.len() + post.letters.len() + 2);
         for delivery in &post.extensions {
@@ -130,10 +140,10 @@ impl Answering {
                 .arg(delivery.id.as_bytes());
             command.arg(delivery.token).arg(millis(delivery.lock));
         }
-        for Letter {
-            delivery, answer, ..
-        } in &post.letters
-        {
+        for (n, letter) in post.letters.iter().enumerate() {
+            let Letter {
+                delivery, answer, ..
+            } = letter;
             let id = delivery.id.as_bytes();
             let mut command = redis::Cmd::with_capacity(7, queue.len() + id.len() + 40);
             command
@@ -141,7 +151,12 @@ impl Answering {
                 .arg(queue)
                 .arg(id)
                 .arg(delivery.token);
-            answer.write(&mut command);
+            match answer {
+                Answer::Retry(retry) if spent.binary_search(&n).is_ok() => {
+                    retry.spent().write(&mut command, self.reasons);
+                }
+                answer => answer.write(&mut command, self.reasons),
+            }
             batch.add_command(command);
         }
         let sampled = self.sampler.is_due();
@@ -191,9 +206,14 @@ impl Answering {
             }
         }
         let mut settled = Vec::with_capacity(post.letters.len());
+        let reasons = self.reasons;
         for letter in &post.letters {
             match replies.next().map(reply::answered) {
                 Some(Ok(answered)) => settled.push((letter, Ok(answered))),
+                Some(Err(error)) if reasons && is_too_old(&error, &letter.answer) => {
+                    self.reasons = false;
+                    unsure.letters.push(letter.clone());
+                }
                 Some(Err(error)) if is_final(&error) => settled.push((letter, Err(error))),
                 unknown => {
                     failure = unknown.and_then(Result::err).or(failure);
@@ -279,7 +299,7 @@ impl Answering {
 /// Whether asking again cannot help: the key is no queue any more, or the server does not
 /// understand. A server that does not know the command may have been started without the module,
 /// and everything else (READONLY, LOADING, NOAUTH …) passes.
-fn is_final(error: &RedisError) -> bool {
+pub(super) fn is_final(error: &RedisError) -> bool {
     match error.code() {
         Some("WRONGTYPE") => true,
         Some("ERR") => !error
@@ -287,4 +307,14 @@ fn is_final(error: &RedisError) -> bool {
             .is_some_and(|detail| detail.contains("unknown command")),
         _ => false,
     }
+}
+
+/// Whether the server's module is older than the reasons of retries, as far as its refusal of this
+/// answer tells. The next time it is sent without.
+fn is_too_old(error: &RedisError, answer: &Answer) -> bool {
+    matches!(answer, Answer::Retry(retry) if !retry.reason.is_empty())
+        && error.code() == Some("ERR")
+        && error
+            .detail()
+            .is_some_and(|detail| detail.contains("syntax error"))
 }

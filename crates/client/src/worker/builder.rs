@@ -145,15 +145,29 @@ impl<C> WorkerBuilder<C> {
         self
     }
 
-    /// Decides for handlers that return [`Outcome::RetryByPolicy`]; exponential by default.
+    /// Decides about the next try of messages whose handler returned an error or
+    /// [`Outcome::RetryByPolicy`]. By default the server draws exponential pauses.
     pub fn retry_policy(mut self, policy: RetryPolicy) -> Self {
-        self.settings.retry_policy = policy;
+        self.settings.retries.policy = policy;
+        self
+    }
+
+    /// How many attempts a message gets that has no limit of its own
+    /// ([`EnqueueOptions::attempts`](crate::EnqueueOptions::attempts)) in a queue that has none
+    /// either (`MQ.LIMIT … ATTEMPTS`); 25 by default, 0 is no limit.
+    ///
+    /// A retry of the last one makes it a dead letter with the reason `no attempts left: …`,
+    /// whoever decided for the retry; but a [`RetryPolicy`] with an end of its own has that one
+    /// instead. From that attempt on the worker asks the server about the other limits, by
+    /// `MQ.GET` and `MQ.LIMIT`; where an ACL refuses these, the message is tried again.
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.settings.retries.attempts = attempts;
         self
     }
 
     /// Decides about messages that were not handled: the handler returned an error or panicked,
-    /// or the payload could not be decoded. By default an error is retried exponentially, and the
-    /// other two become dead letters.
+    /// or the payload could not be decoded. By default an error is retried by the
+    /// [`retry_policy`](Self::retry_policy), and the other two become dead letters.
     ///
     /// ```
     /// # use redis_mq_client::{redis, Worker};
@@ -161,7 +175,7 @@ impl<C> WorkerBuilder<C> {
     ///
     /// # fn example(client: redis::Client) {
     /// let builder = Worker::builder(client, "mails").on_failure(|failure| match failure.cause {
-    ///     Cause::Error(_) if failure.attempt < 5 => Outcome::RetryExponential,
+    ///     Cause::Error(_) if failure.attempt < 5 => Outcome::RetryByPolicy,
     ///     cause => Outcome::error(cause.to_string()),
     /// });
     /// # let _ = builder; }

@@ -27,6 +27,7 @@ mod rate;
 mod sampling;
 mod settings;
 mod slot;
+mod spent;
 mod stop;
 mod taking;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::events::Poll;
 use crate::{
     error::BuildError,
     millis::LONGEST,
-    policy::{FailurePolicy, RetryPolicy},
+    policy::{FailurePolicy, RetryRules},
 };
 
 /// What a worker does when the queue is empty.
@@ -65,7 +65,7 @@ pub(crate) struct Settings {
     pub(crate) monitor: Option<Monitor>,
     pub(crate) sample_every: Option<Duration>,
     pub(crate) size_warning: Option<SizeWarning>,
-    pub(crate) retry_policy: RetryPolicy,
+    pub(crate) retries: RetryRules,
     pub(crate) failure_policy: FailurePolicy,
 }
 
@@ -88,7 +88,7 @@ impl Default for Settings {
             monitor: None,
             sample_every: None,
             size_warning: None,
-            retry_policy: RetryPolicy::default(),
+            retries: RetryRules::default(),
             failure_policy: Arc::new(crate::policy::default_failure_policy),
         }
     }
@@ -190,6 +190,8 @@ impl fmt::Debug for Settings {
             .field("lock", &self.lock)
             .field("end_of_queue", &self.end_of_queue)
             .field("start", &self.start)
+            .field("attempts", &self.retries.attempts)
+            .field("retry_policy", &self.retries.policy)
             .finish_non_exhaustive()
     }
 }

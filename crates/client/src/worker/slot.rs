@@ -15,8 +15,8 @@ use crate::{
     codec::Decode,
     handler::Handler,
     message::Message,
-    outcome::{Answer, Pause},
-    policy::{answer, Cause, Failure},
+    outcome::{Answer, Outcome, Pause},
+    policy::{Cause, Failure},
 };
 
 /// Makes slots: the handler and the codec, with their types forgotten.
@@ -63,7 +63,7 @@ where
                     .await;
                 begun.finish(answer.unwrap_or_else(|panic| {
                     forget(panic);
-                    Answer::Retry(Pause::Exponential)
+                    Answer::Retry(Pause::Exponential.into())
                 }));
                 // Handlers that never wait must not keep others from running.
                 tokio::task::consume_budget().await;
@@ -85,7 +85,7 @@ where
             .catch_unwind()
             .await;
         let cause = match handled.unwrap_or_else(|panic| Err(Cause::Panic(message_of(panic)))) {
-            Ok(outcome) => return answer(outcome, &settings.retry_policy, attempt, ""),
+            Ok(outcome) => return settings.retries.answer(outcome, attempt, ""),
             Err(cause) => cause,
         };
         let why = text_of(&cause);
@@ -115,7 +115,7 @@ where
         &self,
         queue: &Arc<QueueName>,
         delivery: &Arc<Delivery>,
-    ) -> Result<crate::Outcome, Cause> {
+    ) -> Result<Outcome, Cause> {
         let value = self
             .codec
             .decode(&delivery.payload)
@@ -133,13 +133,13 @@ fn judge(cause: &Cause, why: &str, delivery: &Delivery, settings: &Settings) -> 
         payload: &delivery.payload,
         attempt: delivery.attempt,
     };
-    let decide = |outcome| answer(outcome, &settings.retry_policy, delivery.attempt, why);
+    let decide = |outcome| settings.retries.answer(outcome, delivery.attempt, why);
     let judged = AssertUnwindSafe(|| decide((settings.failure_policy)(&failure)));
     std::panic::catch_unwind(judged).unwrap_or_else(|panic| {
         forget(panic);
         tracing::error!("the failure policy panicked; the default one decides");
         match cause {
-            Cause::Error(_) => Answer::Retry(Pause::Exponential),
+            Cause::Error(_) => decide(Outcome::RetryExponential),
             _ => Answer::Error(why.into()),
         }
     })

@@ -318,6 +318,103 @@ async fn an_answer_that_can_never_count_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_takes_no_reasons_of_retries_is_asked_once() {
+    let deliveries = [delivery("a", 7, 3_600_000), delivery("b", 8, 3_600_000)];
+    let deliveries: Vec<_> = deliveries.iter().map(String::as_str).collect();
+    let fake = server(&deliveries, |words| {
+        match words.iter().any(|word| word == "REASON") {
+            true => "-ERR syntax error\r\n".into(),
+            false => "+queued-with-backoff\r\n".into(),
+        }
+    });
+    let worker = builder(&fake)
+        .build(|message: Message<String>| async move {
+            // One after the other.
+            sleep(S(if message.id().as_bytes() == b"a" {
+                1
+            } else {
+                3
+            }))
+            .await;
+            Err::<(), _>("down")
+        })
+        .unwrap();
+    run_for(&worker, S(30)).await;
+    let sent: Vec<_> = fake.seen("MQ.DONE").into_iter().map(|(_, it)| it).collect();
+    let plain = |id: &str, token: &str| {
+        let words = ["MQ.DONE", "q", id, token, "RETRY", "BACKOFF", "EXP"];
+        words.map(str::to_owned).to_vec()
+    };
+    let mut first = plain("a", "7");
+    first.extend(["REASON".to_owned(), "down".to_owned()]);
+    assert_eq!(sent, [first, plain("a", "7"), plain("b", "8")]);
+    assert_eq!(fake.connects().len(), 2, "no new connection");
+    let stats = worker.stats();
+    assert_eq!((stats.retried, stats.answers_refused), (2, 0));
+}
+
+/// What the server is told of a retry of the last attempt that the worker allows, where it answers
+/// the questions about other limits like that.
+async fn told_of_the_last_attempt(of_queue: &str, of_message: &[&str]) -> Vec<String> {
+    let (of_queue, of_message) = (of_queue.to_owned(), in_turn(of_message));
+    let fake = server(&[&delivery("a", 7, 3_600_000)], move |words| {
+        match words[0].as_str() {
+            "MQ.LIMIT" => of_queue.clone(),
+            "MQ.GET" => of_message(),
+            _ => "+queued\r\n".into(),
+        }
+    });
+    let worker = builder(&fake)
+        .attempts(1)
+        .build(|_: Message<String>| async { Err::<(), _>("down") })
+        .unwrap();
+    run_for(&worker, S(60)).await;
+    let mut done = fake.seen("MQ.DONE");
+    assert_eq!(done.len(), 1, "{done:?}");
+    done.remove(0).1.split_off(4)
+}
+
+const RETRY: [&str; 5] = ["RETRY", "BACKOFF", "EXP", "REASON", "down"];
+const DEAD: [&str; 3] = ["ERROR", "REASON", "no attempts left: down"];
+
+/// `MQ.GET`'s reply for a message with that limit.
+fn stored(most: u32) -> String {
+    let text = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let pairs = [("id", "a"), ("status", "locked"), ("payload", "")];
+    let pairs: String = pairs
+        .map(|(name, value)| text(name) + &text(value))
+        .concat();
+    format!("*8\r\n{pairs}{}:{most}\r\n", text("max-attempts"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_workers_limit_of_attempts_holds_where_there_is_no_other() {
+    let none = stored(0);
+    for of_queue in [NIL, "*0\r\n", "-ERR unknown command 'MQ.LIMIT'\r\n"] {
+        let told = told_of_the_last_attempt(of_queue, &[&none]).await;
+        assert_eq!(told, DEAD, "{of_queue}");
+    }
+    let of_queue = "*2\r\n$8\r\nattempts\r\n:30\r\n";
+    assert_eq!(told_of_the_last_attempt(of_queue, &[&none]).await, RETRY);
+    assert_eq!(told_of_the_last_attempt(NIL, &[&stored(30)]).await, RETRY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_that_may_not_be_known_is_the_servers() {
+    let refused = "-NOPERM no permissions\r\n";
+    let none = stored(0);
+    assert_eq!(told_of_the_last_attempt(refused, &[&none]).await, RETRY);
+    assert_eq!(told_of_the_last_attempt(NIL, &[refused]).await, RETRY);
+    assert_eq!(told_of_the_last_attempt(NIL, &[NIL]).await, RETRY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_tell_the_limit_now_is_asked_again() {
+    let replies = ["-LOADING\r\n", "-MASTERDOWN\r\n", &stored(0)];
+    assert_eq!(told_of_the_last_attempt(NIL, &replies).await, DEAD);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_taken_while_answers_cannot_be_sent() {
     let one = delivery("a", 7, 3_600_000);
     let fake = server(&[&one], |_| "-READONLY\r\n".into());
