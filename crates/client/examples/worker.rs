@@ -10,7 +10,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = redis::Client::open(url)?;
 
     let connection = connect::reconnecting(&client)?;
-    let mails = Queue::<str, _>::with_codec(connection, "mails", Raw);
+    let mails = Queue::<str>::new(connection, "mails").codec(Raw);
     let mail = EnqueueOptions::new().id("mail:2").attempts(5);
     println!("{:?}", mails.enqueue_with("to bob", mail).await?);
 

@@ -5,15 +5,25 @@ use serde::{de::DeserializeOwned, Serialize};
 use crate::error::CodecError;
 
 /// Writes values of type `T` as payloads.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot write values of type `{T}`",
+    note = "`MessagePack` and `Json` write what implements `serde::Serialize`; `Raw` writes bytes and text"
+)]
 pub trait Encode<T: ?Sized> {
     /// The payload for `value`.
     fn encode(&self, value: &T) -> Result<Vec<u8>, CodecError>;
 }
 
 /// Reads values of type `T` from payloads.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot read values of type `{T}`",
+    note = "`MessagePack` and `Json` read what implements `serde::Deserialize` and borrows nothing; \
+            `Raw` reads `Vec<u8>` and `String`"
+)]
 pub trait Decode<T> {
     /// The value in `payload`. An error here is the fault of the message, not of the connection:
-    /// by default such a message goes to the dead letters.
+    /// by default such a message goes to the dead letters, and is tried again if it is an
+    /// [unknown variant](CodecError::unknown_variant).
     fn decode(&self, payload: &[u8]) -> Result<T, CodecError>;
 }
 
@@ -29,7 +39,17 @@ impl<T: Serialize + ?Sized> Encode<T> for MessagePack {
 
 impl<T: DeserializeOwned> Decode<T> for MessagePack {
     fn decode(&self, payload: &[u8]) -> Result<T, CodecError> {
-        rmp_serde::from_slice(payload).map_err(CodecError::new)
+        rmp_serde::from_slice(payload).map_err(read_error)
+    }
+}
+
+/// An error of a serde format. They have one form of words for a variant that is unknown, that of
+/// `serde::de::Error::unknown_variant`, and no other sign of it.
+fn read_error(error: impl std::error::Error + Send + Sync + 'static) -> CodecError {
+    if error.to_string().starts_with("unknown variant `") {
+        CodecError::unknown_variant(error)
+    } else {
+        CodecError::new(error)
     }
 }
 
@@ -49,7 +69,7 @@ impl<T: Serialize + ?Sized> Encode<T> for Json {
 #[cfg(feature = "json")]
 impl<T: DeserializeOwned> Decode<T> for Json {
     fn decode(&self, payload: &[u8]) -> Result<T, CodecError> {
-        serde_json::from_slice(payload).map_err(CodecError::new)
+        serde_json::from_slice(payload).map_err(read_error)
     }
 }
 
@@ -144,6 +164,50 @@ mod tests {
         let payload = Json.encode(&order).unwrap();
         assert_eq!(payload, br#"{"number":7,"note":null}"#);
         assert_eq!(Decode::<Order>::decode(&Json, &payload).unwrap(), order);
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    enum Job {
+        Mail { to: String },
+        Sweep,
+    }
+
+    #[derive(Debug, Serialize)]
+    enum JobOfNextYear {
+        Call { number: u64 },
+        Rest,
+        Sweep(u64),
+    }
+
+    #[derive(Debug, Serialize, Deserialize)]
+    struct Envelope<J> {
+        job: J,
+    }
+
+    /// Whether a reader of today takes what next year's writer wrote for a variant it does not know.
+    fn is_unknown<C>(codec: C, job: JobOfNextYear) -> bool
+    where
+        C: Encode<Envelope<JobOfNextYear>> + Decode<Envelope<Job>>,
+    {
+        let payload = codec.encode(&Envelope { job }).unwrap();
+        codec.decode(&payload).unwrap_err().is_unknown_variant()
+    }
+
+    #[test]
+    fn a_variant_of_a_newer_producer_is_told_from_damage() {
+        assert!(is_unknown(MessagePack, JobOfNextYear::Call { number: 1 }));
+        assert!(is_unknown(MessagePack, JobOfNextYear::Rest));
+        assert!(!is_unknown(MessagePack, JobOfNextYear::Sweep(1)));
+        #[cfg(feature = "json")]
+        {
+            assert!(is_unknown(Json, JobOfNextYear::Call { number: 1 }));
+            assert!(is_unknown(Json, JobOfNextYear::Rest));
+            assert!(!is_unknown(Json, JobOfNextYear::Sweep(1)));
+        }
+        let known = MessagePack.encode(&Job::Mail { to: "a".into() }).unwrap();
+        assert!(matches!(MessagePack.decode(&known), Ok(Job::Mail { to }) if to == "a"));
+        let known = MessagePack.encode(&Job::Sweep).unwrap();
+        assert!(matches!(MessagePack.decode(&known), Ok(Job::Sweep)));
     }
 
     #[test]

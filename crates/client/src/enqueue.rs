@@ -156,7 +156,6 @@ fn invalid(option: &'static str, problem: &'static str) -> Error {
 /// What became of an enqueue. A refusal is no error, and changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-#[must_use = "a message may have been refused"]
 pub enum Enqueued {
     /// A new message.
     Added {

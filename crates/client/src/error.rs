@@ -7,13 +7,35 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A payload could not be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CodecError(#[source] BoxError);
+#[error("{source}")]
+pub struct CodecError {
+    #[source]
+    source: BoxError,
+    unknown_variant: bool,
+}
 
 impl CodecError {
     /// Wraps the codec's own error.
     pub fn new(error: impl Into<BoxError>) -> Self {
-        Self(error.into())
+        Self {
+            source: error.into(),
+            unknown_variant: false,
+        }
+    }
+
+    /// The payload is a variant of an enum that this program does not know: a newer producer was
+    /// deployed first. Such a message is tried again by default, as others may know it, and this
+    /// program soon.
+    pub fn unknown_variant(error: impl Into<BoxError>) -> Self {
+        Self {
+            source: error.into(),
+            unknown_variant: true,
+        }
+    }
+
+    /// Whether it is an [unknown variant](Self::unknown_variant).
+    pub fn is_unknown_variant(&self) -> bool {
+        self.unknown_variant
     }
 }
 

@@ -17,6 +17,13 @@ use crate::{
 /// started in. A handler that blocks its thread, or computes for long without awaiting, holds up
 /// other tasks of that runtime as any task would: give such work to [`blocking`]. It never holds
 /// up the heartbeat, which has a thread of its own.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no handler of messages with values of type `{T}`",
+    label = "expected an async function that takes a `Message<{T}>`",
+    note = "a handler is `Fn(Message<{T}>)`, `Send`, `Sync` and `'static`, and its future is `Send`",
+    note = "the future yields `()`, an `Outcome`, or a `Result` of either with an error type",
+    note = "give work that is not async to `blocking`, and tower services to `service`"
+)]
 pub trait Handler<T>: Send + Sync + 'static {
     /// Handles one message.
     fn handle(&self, message: Message<T>) -> impl Future<Output = Verdict> + Send;

@@ -36,6 +36,16 @@ impl<T> Message<T> {
         self.value
     }
 
+    /// The value, and the delivery without it.
+    pub fn into_parts(self) -> (T, Message<()>) {
+        let delivery = Message {
+            value: (),
+            delivery: self.delivery,
+            queue: self.queue,
+        };
+        (self.value, delivery)
+    }
+
     /// The message's id.
     pub fn id(&self) -> &MessageId {
         &self.delivery.id

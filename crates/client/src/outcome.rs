@@ -43,6 +43,11 @@ pub type Verdict = Result<Outcome, BoxError>;
 ///
 /// `()` is a success. `Result<(), E>` and `Result<Outcome, E>` take every error type that can be
 /// boxed: those of `std`, `String`, `anyhow::Error` and the like.
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    label = "expected `()`, an `Outcome`, or a `Result` of either with an error type",
+    note = "an error type is one that `Box<dyn Error + Send + Sync>` can be made from"
+)]
 pub trait IntoVerdict {
     /// The outcome, or the error.
     fn into_verdict(self) -> Verdict;

@@ -227,11 +227,13 @@ impl Failure<'_> {
     }
 }
 
-/// The default policy: an error is tried again by the worker's [`RetryPolicy`]; a panic and a
-/// payload that does not decode would only do so again, and become dead letters.
+/// The default policy: an error, and a value that a newer producer has written, is tried again by
+/// the worker's [`RetryPolicy`]; a panic and any other payload that does not decode would only do
+/// so again, and become dead letters.
 pub(crate) fn default_failure_policy(failure: &Failure<'_>) -> Outcome {
     match failure.cause {
         Cause::Error(_) => Outcome::RetryByPolicy,
+        Cause::Undecodable(error) if error.is_unknown_variant() => Outcome::RetryByPolicy,
         cause => Outcome::Error(cause.to_string()),
     }
 }
@@ -318,6 +320,8 @@ mod tests {
         );
         let undecodable = judge(Cause::Undecodable(CodecError::new("bad byte")));
         assert_eq!(undecodable, Outcome::error("decode error: bad byte"));
+        let newer = judge(Cause::Undecodable(CodecError::unknown_variant("what?")));
+        assert_eq!(newer, Outcome::RetryByPolicy);
     }
 
     #[test]

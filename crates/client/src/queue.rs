@@ -70,6 +70,25 @@ impl<T: ?Sized> Queue<T> {
 }
 
 impl<T: ?Sized, C> Queue<T, C> {
+    /// The same queue, with payloads written by that codec.
+    ///
+    /// ```
+    /// # fn example(connection: redis_mq_client::redis::aio::MultiplexedConnection) {
+    /// use redis_mq_client::{Queue, Raw};
+    ///
+    /// let lines = Queue::<str>::new(connection, "lines").codec(Raw);
+    /// # let _ = lines; }
+    /// ```
+    #[must_use]
+    pub fn codec<D>(self, codec: D) -> Queue<T, D> {
+        Queue {
+            name: self.name,
+            connection: self.connection,
+            codec,
+            value: PhantomData,
+        }
+    }
+
     /// The queue of that name, with payloads written by `codec`. Nothing is sent.
     pub fn with_codec<S>(connection: S, name: impl Into<Vec<u8>>, codec: C) -> Self
     where

@@ -370,6 +370,40 @@ async fn a_payload_that_does_not_decode_is_a_dead_letter_unless_a_policy_says_ot
     all_done(&bytes, 1).await;
 }
 
+/// What producers of today write, and what those of next year do.
+#[derive(serde::Serialize, serde::Deserialize)]
+enum Job {
+    Sweep,
+}
+
+#[derive(serde::Serialize)]
+enum JobOfNextYear {
+    Polish,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_variant_of_a_producer_that_was_deployed_first_waits_for_a_worker_that_knows_it() {
+    let name = fresh_name();
+    let newer = queue::<JobOfNextYear>(url(), &name).await;
+    newer
+        .enqueue_with(&JobOfNextYear::Polish, with_id("a"))
+        .await
+        .unwrap();
+    let _worker = quick(url(), &name).build(|message: Message<Job>| async {
+        let (Job::Sweep, delivery) = message.into_parts();
+        Outcome::error(format!("attempt {}", delivery.attempt()))
+    });
+    let texts = queue::<String>(url(), &name).await;
+    becomes(&texts, "a", Some(Status::QueuedWithBackoff)).await;
+    let info = info(&texts).await;
+    assert_eq!((info.total_retried, info.dead), (1, 0));
+    let jobs = queue::<Job>(url(), &name).await;
+    jobs.enqueue_with(&Job::Sweep, with_id("b")).await.unwrap();
+    becomes(&texts, "b", Some(Status::Dead)).await;
+    let letter = jobs.get("b").await.unwrap().unwrap();
+    assert_eq!(letter.reason.as_deref(), Some(&b"attempt 1"[..]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_panics_leaves_the_decision_to_the_default() {
     let name = fresh_name();

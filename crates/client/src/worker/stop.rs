@@ -10,7 +10,6 @@ use crate::id::MessageId;
 /// What a worker had done, and had not, when it stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-#[must_use = "it tells what was left"]
 pub struct StopReport {
     /// Messages whose handler did not end and was dropped at an await. They were given back: they
     /// are ready for other workers, and the attempt does not count.
