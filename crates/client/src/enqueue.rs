@@ -6,6 +6,7 @@ use redis::Cmd;
 
 use crate::{
     error::Error,
+    headers::Headers,
     id::MessageId,
     millis::{millis, unix_millis, LONGEST},
     status::Status,
@@ -31,8 +32,18 @@ pub struct EnqueueOptions {
     lock: Option<Duration>,
     attempts: Option<u32>,
     priority: Option<u8>,
+    group: Option<Vec<u8>>,
+    headers: Option<Headers>,
+    ttl: Option<Ttl>,
     requeue: bool,
     update: bool,
+}
+
+/// How long a message may wait, and whether it is then a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ttl {
+    time: Duration,
+    bury: bool,
 }
 
 /// When a message becomes ready.
@@ -88,6 +99,42 @@ impl EnqueueOptions {
         self
     }
 
+    /// The group that the message belongs to, 1 to 128 bytes. Groups take turns; one for which
+    /// nothing else is [set](crate::Queue::set_group_limits) has one message in flight, and keeps
+    /// its order, through retries too.
+    pub fn group(mut self, group: impl Into<Vec<u8>>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// What the consumer gets beside the payload, in place of what was set before.
+    pub fn headers(mut self, headers: impl Into<Headers>) -> Self {
+        self.headers = Some(headers.into());
+        self
+    }
+
+    /// One more line of [`Headers`].
+    pub fn header(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.headers = Some(self.headers.unwrap_or_default().with(name, value));
+        self
+    }
+
+    /// If no consumer has got the message that long after it was accepted, it goes, and its id is
+    /// free. It has to be longer than the delay. Replaces [`Self::ttl_bury`].
+    pub fn ttl(mut self, time: Duration) -> Self {
+        let bury = false;
+        self.ttl = Some(Ttl { time, bury });
+        self
+    }
+
+    /// If no consumer has got the message that long after it was accepted, it becomes a dead
+    /// letter with the reason `expired`. Replaces [`Self::ttl`].
+    pub fn ttl_bury(mut self, time: Duration) -> Self {
+        let bury = true;
+        self.ttl = Some(Ttl { time, bury });
+        self
+    }
+
     /// While the id's message is being handled, or its dedupe window runs, keep this message as a
     /// copy that runs afterwards, instead of refusing it.
     pub fn requeue(mut self) -> Self {
@@ -139,6 +186,27 @@ impl EnqueueOptions {
             }
             command.arg("PRIORITY").arg(priority);
         }
+        if let Some(Ttl { time, bury }) = self.ttl {
+            if time.is_zero() || time > LONGEST {
+                return Err(invalid("ttl", "has to be 1 ms to 10 years"));
+            }
+            if matches!(self.ready, Ready::After(delay) if millis(time) <= millis(delay)) {
+                return Err(invalid("ttl", "has to be longer than the delay"));
+            }
+            command.arg("TTL").arg(millis(time));
+            if bury {
+                command.arg("BURY");
+            }
+        }
+        if let Some(group) = &self.group {
+            command.arg("GROUP").arg(checked_group(group)?);
+        }
+        if let Some(headers) = &self.headers {
+            if let Some(problem) = headers.problem() {
+                return Err(invalid("headers", problem));
+            }
+            command.arg("HEADERS").arg(headers.as_bytes());
+        }
         if self.requeue {
             command.arg("REQUEUE");
         }
@@ -149,7 +217,15 @@ impl EnqueueOptions {
     }
 }
 
-fn invalid(option: &'static str, problem: &'static str) -> Error {
+/// The name of a group, if it is one.
+pub(crate) fn checked_group(group: &[u8]) -> Result<&[u8], Error> {
+    if group.is_empty() || group.len() > 128 {
+        return Err(invalid("group", "has to be 1 to 128 bytes long"));
+    }
+    Ok(group)
+}
+
+pub(crate) fn invalid(option: &'static str, problem: &'static str) -> Error {
     Error::InvalidOption { option, problem }
 }
 
@@ -229,6 +305,11 @@ mod tests {
             .lock(Duration::from_secs(2))
             .attempts(3)
             .priority(9)
+            .ttl(Duration::from_secs(60))
+            .ttl_bury(Duration::from_secs(60))
+            .group("g")
+            .headers("x: 1\n")
+            .header("y", "2")
             .requeue()
             .update();
         assert_eq!(
@@ -247,6 +328,13 @@ mod tests {
                 "3",
                 "PRIORITY",
                 "9",
+                "TTL",
+                "60000",
+                "BURY",
+                "GROUP",
+                "g",
+                "HEADERS",
+                "x: 1\ny: 2\n",
                 "REQUEUE",
                 "UPDATE"
             ]
@@ -267,6 +355,7 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_errors_that_name_the_option() {
+        let ms = Duration::from_millis;
         for (options, name) in [
             (EnqueueOptions::new().id(""), "id"),
             (EnqueueOptions::new().id(vec![0; 513]), "id"),
@@ -274,6 +363,13 @@ mod tests {
             (EnqueueOptions::new().lock(Duration::ZERO), "lock"),
             (EnqueueOptions::new().lock(Duration::MAX), "lock"),
             (EnqueueOptions::new().priority(10), "priority"),
+            (EnqueueOptions::new().ttl(Duration::ZERO), "ttl"),
+            (EnqueueOptions::new().ttl_bury(Duration::MAX), "ttl"),
+            (EnqueueOptions::new().delay(ms(5)).ttl(ms(5)), "ttl"),
+            (EnqueueOptions::new().group(""), "group"),
+            (EnqueueOptions::new().group(vec![0; 129]), "group"),
+            (EnqueueOptions::new().headers(""), "headers"),
+            (EnqueueOptions::new().header("a", "b\n"), "headers"),
         ] {
             match options.command(b"q", b"") {
                 Err(Error::InvalidOption { option, .. }) => assert_eq!(option, name),

@@ -46,7 +46,11 @@ pub enum Error {
     /// The connection or the server: see [`RedisError::code`] for the server's error code
     /// (`OOM`, `READONLY`, `WRONGTYPE`, `NOPERM` …).
     #[error(transparent)]
-    Redis(#[from] RedisError),
+    Redis(RedisError),
+    /// The message would pass a limit of the queue or of its group, and was not taken: see
+    /// [`Queue::set_limits`](crate::Queue::set_limits). The text says which limit it is.
+    #[error("{0}")]
+    Full(#[source] RedisError),
     /// The value could not be written as a payload. Nothing was sent.
     #[error("encode error: {0}")]
     Encode(#[source] CodecError),
@@ -67,6 +71,15 @@ pub enum Error {
         /// The command that was answered.
         command: &'static str,
     },
+}
+
+impl From<RedisError> for Error {
+    fn from(error: RedisError) -> Self {
+        match error.code() {
+            Some("FULL") => Error::Full(error),
+            _ => Error::Redis(error),
+        }
+    }
 }
 
 /// A worker was described in a way that cannot work.

@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::Value;
 
 use crate::{
+    headers::Headers,
     id::MessageId,
-    reply::{bytes, fields, int, status, unsigned},
+    reply::{bytes, fields, int, status, text, unsigned},
     status::Status,
 };
 
@@ -46,6 +47,18 @@ pub struct QueueInfo {
     pub dry_runs: u64,
     /// Whether deliveries are paused.
     pub paused: bool,
+    /// When the pause ends, on the server's clock; `None` if there is none, or it lasts until it
+    /// is [resumed](crate::Queue::resume).
+    pub paused_until: Option<SystemTime>,
+    /// What keeps all ready messages from consumers.
+    pub limited: Option<LimitedBy>,
+    /// How long it is until the rate lets the next one go; `None` if nothing is limited, or a
+    /// delivery has to end first.
+    pub limit_free: Option<Duration>,
+    /// Ready messages that their groups keep from consumers now.
+    pub held: u64,
+    /// Groups that have messages, limits or a pause.
+    pub groups: u64,
     /// Messages accepted since the queue was created.
     pub total_enqueued: u64,
     /// Deliveries since the queue was created.
@@ -58,6 +71,26 @@ pub struct QueueInfo {
     pub total_dead: u64,
     /// Locks that ended by time since the queue was created.
     pub total_expired_locks: u64,
+    /// Messages whose time to live ended before they were handed over, since the queue was created.
+    pub total_expired: u64,
+    /// Messages that limits refused, since the queue is in this server's memory.
+    pub total_full: u64,
+}
+
+/// What keeps ready messages from consumers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitedBy {
+    /// As many messages are with consumers as may be.
+    Inflight,
+    /// The rate.
+    Rate,
+}
+
+/// An instant in Unix milliseconds; 0 is none.
+pub(crate) fn instant(value: &Value) -> Option<SystemTime> {
+    let ms = unsigned(value).filter(|ms| *ms > 0)?;
+    UNIX_EPOCH.checked_add(Duration::from_millis(ms))
 }
 
 impl QueueInfo {
@@ -90,6 +123,22 @@ impl QueueInfo {
                 "total-done" => info.total_done = number(),
                 "total-retried" => info.total_retried = number(),
                 "total-dead" => info.total_dead = number(),
+                "paused-until" => info.paused_until = instant(&value),
+                "limited" => {
+                    info.limited = match text(&value).as_deref() {
+                        Some("inflight") => Some(LimitedBy::Inflight),
+                        Some("rate") => Some(LimitedBy::Rate),
+                        _ => None,
+                    };
+                }
+                "limit-free-ms" => {
+                    let ms = unsigned(&value).filter(|ms| *ms > 0);
+                    info.limit_free = ms.map(Duration::from_millis);
+                }
+                "held" => info.held = number(),
+                "groups" => info.groups = number(),
+                "total-expired" => info.total_expired = number(),
+                "total-full" => info.total_full = number(),
                 "total-expired-locks" => info.total_expired_locks = number(),
                 _ => {}
             }
@@ -127,8 +176,14 @@ pub struct StoredMessage<T> {
     pub due_at: Option<SystemTime>,
     /// Its own lock time, if it has one.
     pub lock: Option<Duration>,
-    /// Why it is dead.
+    /// Why it is dead, or what its last retry said.
     pub reason: Option<Vec<u8>>,
+    /// What its producer gave along beside the payload.
+    pub headers: Option<Headers>,
+    /// The group that it belongs to.
+    pub group: Option<Vec<u8>>,
+    /// When its time to live ends, on the server's clock; `None` is never.
+    pub expires_at: Option<SystemTime>,
 }
 
 /// `MQ.GET`'s reply before its payloads are decoded.
@@ -146,6 +201,9 @@ pub(crate) fn stored_message(reply: Value) -> Option<StoredMessage<Vec<u8>>> {
         due_at: None,
         lock: None,
         reason: None,
+        headers: None,
+        group: None,
+        expires_at: None,
     };
     for (name, value) in fields(reply)? {
         let small = || {
@@ -167,8 +225,11 @@ pub(crate) fn stored_message(reply: Value) -> Option<StoredMessage<Vec<u8>>> {
             "attempts" => message.attempts = small(),
             "max-attempts" => message.max_attempts = small(),
             "priority" => message.priority = u8::try_from(small()).unwrap_or(5),
-            "enqueued-at" => message.enqueued_at = UNIX_EPOCH + above_zero().unwrap_or_default(),
-            "due-at" => message.due_at = above_zero().map(|since| UNIX_EPOCH + since),
+            "headers" => message.headers = bytes(value).map(Headers::from),
+            "group" => message.group = bytes(value),
+            "enqueued-at" => message.enqueued_at = instant(&value).unwrap_or(UNIX_EPOCH),
+            "due-at" => message.due_at = instant(&value),
+            "expires-at" => message.expires_at = instant(&value),
             "lock-ms" => message.lock = above_zero(),
             _ => {}
         }

@@ -6,11 +6,15 @@ mod backoff;
 pub mod codec;
 pub mod connect;
 mod connection;
+mod control;
 mod enqueue;
 mod error;
+mod groups;
 mod handler;
+mod headers;
 mod id;
 mod info;
+mod limits;
 mod message;
 mod millis;
 mod outcome;
@@ -43,9 +47,12 @@ pub use crate::{
     connect::{ClusterNodes, Connect},
     enqueue::{EnqueueOptions, Enqueued},
     error::{BoxError, BuildError, CodecError, Error, StartError},
+    groups::{GroupInfo, GroupState, GroupsPage},
     handler::{blocking, Blocking, Handler},
+    headers::Headers,
     id::MessageId,
-    info::{QueueInfo, StoredMessage},
+    info::{LimitedBy, QueueInfo, StoredMessage},
+    limits::{GroupLimits, GroupSelection, InFlight, LimitChanges, QueueLimits, Rate},
     message::{Cancellation, Message},
     outcome::{IntoVerdict, Outcome, Verdict},
     policy::RetryPolicy,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    headers::Headers,
     id::MessageId,
     worker::{
         delivery::{Delivery, Held},
@@ -54,6 +55,21 @@ impl<T> Message<T> {
     /// Which delivery of this message this is: 1, 2, 3 …
     pub fn attempt(&self) -> u32 {
         self.delivery.attempt
+    }
+
+    /// What its producer gave along beside the payload.
+    pub fn headers(&self) -> Option<&Headers> {
+        self.delivery.more.as_ref()?.headers.as_ref()
+    }
+
+    /// The value of the first [header](Headers) of that name.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers()?.get(name)
+    }
+
+    /// The group that it belongs to.
+    pub fn group(&self) -> Option<&[u8]> {
+        self.delivery.more.as_ref()?.group.as_deref()
     }
 
     /// The queue's name.

@@ -152,7 +152,7 @@ impl<T: ?Sized, C> Queue<T, C> {
         reply::unsigned(&self.query(&command).await?).ok_or(unexpected("MQ.CANCEL"))
     }
 
-    fn command(&self, name: &'static str, id: Option<&MessageId>) -> Cmd {
+    pub(crate) fn command(&self, name: &'static str, id: Option<&MessageId>) -> Cmd {
         let mut command = redis::cmd(name);
         command.arg(&*self.name);
         if let Some(id) = id {
@@ -161,7 +161,7 @@ impl<T: ?Sized, C> Queue<T, C> {
         command
     }
 
-    async fn query(&self, command: &Cmd) -> Result<Value, Error> {
+    pub(crate) async fn query(&self, command: &Cmd) -> Result<Value, Error> {
         Ok(self.connection.share().query(command).await?)
     }
 }
@@ -244,6 +244,9 @@ impl<T, C: Decode<T>> Queue<T, C> {
             due_at: stored.due_at,
             lock: stored.lock,
             reason: stored.reason,
+            headers: stored.headers,
+            group: stored.group,
+            expires_at: stored.expires_at,
         }))
     }
 }
@@ -267,6 +270,6 @@ impl<T: ?Sized, C> fmt::Debug for Queue<T, C> {
     }
 }
 
-fn unexpected(command: &'static str) -> Error {
+pub(crate) fn unexpected(command: &'static str) -> Error {
     Error::UnexpectedReply { command }
 }

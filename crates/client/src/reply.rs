@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use redis::{RedisResult, Value};
 
-use crate::{enqueue::Enqueued, id::MessageId, status::Status};
+use crate::{enqueue::Enqueued, headers::Headers, id::MessageId, status::Status};
 
 /// One delivery, as the server handed it over.
 #[derive(Debug, PartialEq)]
@@ -15,6 +15,15 @@ pub(crate) struct Delivered {
     pub(crate) token: i64,
     pub(crate) lock_ms: u64,
     pub(crate) enqueued_at_ms: u64,
+    /// `None` where there is no more to tell.
+    pub(crate) more: Option<Box<More>>,
+}
+
+/// What only some deliveries have.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct More {
+    pub(crate) headers: Option<Headers>,
+    pub(crate) group: Option<Vec<u8>>,
 }
 
 /// The reply to `MQ.DEQUEUE … COUNT n`.
@@ -99,7 +108,21 @@ fn delivered(value: Value) -> Option<Delivered> {
         token: int(&fields.next()?)?,
         lock_ms: unsigned(&fields.next()?)?,
         enqueued_at_ms: unsigned(&fields.next()?)?,
+        more: fields.next().and_then(more).map(Box::new),
     })
+}
+
+/// Fields that are not known here may come with newer servers.
+fn more(value: Value) -> Option<More> {
+    let mut more = More::default();
+    for (name, value) in fields(value)? {
+        match name.as_str() {
+            "headers" => more.headers = bytes(value).map(Headers::from),
+            "group" => more.group = bytes(value),
+            _ => {}
+        }
+    }
+    Some(more)
 }
 
 pub(crate) fn enqueued(value: Value) -> Option<Enqueued> {
@@ -125,6 +148,8 @@ pub(crate) fn enqueued(value: Value) -> Option<Enqueued> {
 pub(crate) enum Answered {
     /// The verdict counted; `None` is `done`, the message is no more.
     Became(Option<Status>),
+    /// The message's time to live had ended, and it is gone.
+    Expired,
     /// Somebody else has the message, or an earlier copy of this very answer ended the delivery.
     Stale,
     /// There is no such message any more.
@@ -136,6 +161,7 @@ pub(crate) fn answered(reply: RedisResult<Value>) -> RedisResult<Answered> {
     match reply {
         Ok(Value::Nil) => Ok(Answered::Gone),
         Ok(Value::ServerError(error)) => answered(Err(error.into())),
+        Ok(value) if text(&value).as_deref() == Some("expired") => Ok(Answered::Expired),
         // A status that this version does not know is still an answer that counted.
         Ok(value) => Ok(Answered::Became(status(&value))),
         Err(error) if error.code() == Some("STALE") => Ok(Answered::Stale),
@@ -146,7 +172,7 @@ pub(crate) fn answered(reply: RedisResult<Value>) -> RedisResult<Answered> {
 /// Reads the reply to `MQ.EXTEND`.
 pub(crate) fn extended(reply: RedisResult<Value>) -> RedisResult<Extended> {
     Ok(match answered(reply)? {
-        Answered::Became(_) => Extended::Held,
+        Answered::Became(_) | Answered::Expired => Extended::Held,
         Answered::Stale => Extended::Taken,
         Answered::Gone => Extended::Gone,
     })
@@ -188,9 +214,28 @@ mod tests {
             token: 1_700_000_000_000_000,
             lock_ms: 30_000,
             enqueued_at_ms: 1_700_000_000_000,
+            more: None,
         };
         let reply = dequeued(Value::Array(vec![delivery()])).unwrap();
         assert_eq!(reply, Dequeued::Deliveries(vec![expected]));
+    }
+
+    #[test]
+    fn headers_and_groups_are_read_in_both_protocols() {
+        let resp2 = vec![bulk("headers"), bulk("a: 1\n"), bulk("new"), Value::Int(1)];
+        let resp3 = vec![
+            (bulk("headers"), bulk("a: 1\n")),
+            (bulk("new"), Value::Int(1)),
+        ];
+        for more in [Value::Array(resp2), Value::Map(resp3)] {
+            let Value::Array(mut fields) = delivery() else {
+                unreachable!()
+            };
+            fields.push(more);
+            let read = delivered(Value::Array(fields)).unwrap().more.unwrap();
+            assert_eq!(read.headers.unwrap().get("a"), Some("1"));
+            assert_eq!(read.group, None);
+        }
     }
 
     #[test]

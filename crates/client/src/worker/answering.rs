@@ -251,6 +251,13 @@ impl Answering {
     fn arrived(&self, letter: &Letter, answered: Answered) {
         let spec = &self.core.spec;
         let (id, attempt) = (&letter.delivery.id, letter.delivery.attempt);
+        if answered == Answered::Expired {
+            spec.meter.add(Count::Expired, 1);
+            return spec.events.send(|| Event::Expired {
+                id: id.clone(),
+                attempt,
+            });
+        }
         let Answered::Became(became) = answered else {
             tracing::debug!(queue = %spec.queue.shown, %id, attempt, ?answered, "answer refused");
             spec.meter.add(Count::AnswersRefused, 1);
@@ -269,7 +276,7 @@ impl Answering {
                     became,
                 });
             }
-            Answer::Release => {
+            Answer::Release if became != Some(Status::Dead) => {
                 spec.meter.add(Count::Released, 1);
                 spec.events.send(|| Event::Released { id: id() });
             }
@@ -277,7 +284,7 @@ impl Answering {
                 spec.meter.add(Count::Retried, 1);
                 spec.events.send(|| Event::Retried { id: id(), attempt });
             }
-            Answer::Retry(_) | Answer::Error(_) => {
+            Answer::Retry(_) | Answer::Error(_) | Answer::Release => {
                 spec.meter.add(Count::Dead, 1);
                 spec.events.send(|| Event::Dead { id: id(), attempt });
             }

@@ -11,7 +11,10 @@ use std::{
 
 use tokio::{sync::Notify, time::Instant};
 
-use crate::{id::MessageId, reply::Delivered};
+use crate::{
+    id::MessageId,
+    reply::{Delivered, More},
+};
 
 /// How a lock was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +42,7 @@ pub(crate) struct Delivery {
     pub(crate) token: i64,
     pub(crate) lock: Duration,
     pub(crate) enqueued_at_ms: u64,
+    pub(crate) more: Option<Box<More>>,
     received: Instant,
     /// Microseconds from `received` to the end of the lock.
     held: AtomicU64,
@@ -67,6 +71,7 @@ impl Delivery {
             token: delivered.token,
             lock,
             enqueued_at_ms: delivered.enqueued_at_ms,
+            more: delivered.more,
             received,
             held: AtomicU64::new(micros(lock)),
             ask_at: AtomicU64::new(micros((lock / 3).min(ASK_EVERY))),
@@ -222,6 +227,7 @@ pub(crate) mod tests {
             token: 1_700_000_005_000_000,
             lock_ms: u64::try_from(lock.as_millis()).unwrap(),
             enqueued_at_ms: 1_700_000_000_000,
+            more: None,
         };
         Delivery::new(delivered, Instant::now())
     }

@@ -41,6 +41,13 @@ pub enum Event {
         /// Which delivery of it this was.
         attempt: u32,
     },
+    /// A message's time to live had ended when it was to be tried again or given back, and it went.
+    Expired {
+        /// The message.
+        id: MessageId,
+        /// Which delivery of it this was.
+        attempt: u32,
+    },
     /// A message was given back without counting the attempt: it was not begun, or its handler
     /// was dropped by a stop.
     Released {

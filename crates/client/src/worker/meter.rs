@@ -14,6 +14,8 @@ pub struct WorkerStats {
     pub retried: u64,
     /// Messages that became dead letters here.
     pub dead: u64,
+    /// Messages whose time to live had ended when they were to be retried or given back.
+    pub expired: u64,
     /// Messages given back: not begun, or dropped by a stop.
     pub released: u64,
     /// Handlers that returned an error.
@@ -50,6 +52,7 @@ counts! {
     Finished finished "redis_mq_worker_finished_total" "Messages finished with success",
     Retried retried "redis_mq_worker_retried_total" "Messages to be tried again",
     Dead dead "redis_mq_worker_dead_total" "Messages that became dead letters",
+    Expired expired "redis_mq_worker_expired_total" "Messages expired when given back",
     Released released "redis_mq_worker_released_total" "Messages given back",
     Failed failed "redis_mq_worker_failed_total" "Handlers that returned an error",
     Panicked panicked "redis_mq_worker_panicked_total" "Handlers that panicked",
