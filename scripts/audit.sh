@@ -27,12 +27,13 @@ page() {
     cat <<'PAGE'
 # Licences of the dependencies
 
-redis-mq itself is under the MIT licence (`LICENSE`). What is linked into the two things that are shipped, with all
+redis-mq itself is under the MIT licence (`LICENSE`). What is linked into the three things that are shipped, with all
 default features, on Linux:
 
 PAGE
     local package
-    for package in "redis-mq|The module, libredis_mq.so" "redis-mq-client|The client crate"; do
+    for package in "redis-mq|The module, libredis_mq.so" "redis-mq-client|The client crate" \
+        "redis-mq-cli|The command line, redis-mq"; do
         printf '## %s\n\n| crate | version | licence | source |\n|---|---|---|---|\n' "${package#*|}"
         crates_of "${package%|*}"
         echo

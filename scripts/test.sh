@@ -42,7 +42,7 @@ all)
     cargo test --locked --workspace --doc
     ;;
 contract)
-    on_each -p redis-mq -p redis-mq-client -p redis-mq-testkit --test '*'
+    on_each -p redis-mq -p redis-mq-client -p redis-mq-cli -p redis-mq-testkit --test '*'
     ;;
 smoke)
     on_each -p redis-mq --test smoke

@@ -20,7 +20,7 @@ use redis_mq_testkit::{
 use session::Shell;
 
 /// The pages written by hand.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "CHANGELOG.md",
     "docs/design.md",
@@ -30,6 +30,7 @@ const PAGES: [&str; 9] = [
     "docs/performance.md",
     "docs/recipes.md",
     "docs/security.md",
+    "docs/tools.md",
 ];
 
 /// Plays all sessions of a page, one after the other, on a server with the shipped configuration.
@@ -200,6 +201,8 @@ fn every_block_is_of_a_kind_that_is_checked() {
                 "README.md" => &["console", "conf", "python", "rust", "sh"][..],
                 "docs/operations.md" => &["console", "conf", "text"],
                 "docs/recipes.md" | "docs/security.md" => &["console"],
+                // Its sessions are played by the tests of the command line.
+                "docs/tools.md" => &["console", "sh"],
                 _ => &["text"],
             };
             let (line, language) = (block.line, block.language);

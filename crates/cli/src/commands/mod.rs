@@ -1,0 +1,43 @@
+//! One file per command: its arguments, then what it does.
+
+pub mod cancel;
+pub mod check;
+pub mod completions;
+pub mod contexts;
+pub mod enqueue;
+pub mod get;
+pub mod groups;
+pub mod info;
+pub mod limit;
+pub mod ls;
+pub mod man;
+pub mod pause;
+pub mod resume;
+
+use crate::{
+    args::{Cli, Command},
+    connect::Server,
+    failure::{Exit, Failure},
+};
+
+/// Does what the command line says.
+pub async fn run(cli: Cli) -> Result<Exit, Failure> {
+    let common = cli.common;
+    let json = common.json;
+    let server = Server::connect(&common);
+    match cli.command {
+        Command::Ls(args) => ls::run(args, server.await?, json).await,
+        Command::Info(args) => info::run(args, server.await?, json).await,
+        Command::Get(args) => get::run(args, server.await?, json).await,
+        Command::Enqueue(args) => enqueue::run(args, server, json).await,
+        Command::Cancel(args) => cancel::run(args, server, json).await,
+        Command::Pause(args) => pause::run(args, server.await?, json).await,
+        Command::Resume(args) => resume::run(args, server.await?, json).await,
+        Command::Limit(args) => limit::run(args, server.await?, json).await,
+        Command::Groups(args) => groups::run(args, server.await?, json).await,
+        Command::Contexts(args) => contexts::run(args, json),
+        Command::Check(args) => check::run(args, server.await?, json).await,
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
+    }
+}
