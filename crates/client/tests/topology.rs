@@ -39,7 +39,7 @@ async fn a_worker_follows_sentinel_to_the_new_primary() {
     let client = |addresses: Vec<String>| {
         redis::sentinel::SentinelClient::build(
             addresses,
-            Sentinels::NAME.to_owned(),
+            String::from(Sentinels::NAME),
             None,
             redis::sentinel::SentinelServerType::Master,
         )
