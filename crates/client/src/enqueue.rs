@@ -286,7 +286,7 @@ impl Enqueued {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::words;
+    use crate::test_support::words;
 
     fn command(options: EnqueueOptions) -> Vec<String> {
         words(&options.command(b"q", b"p").unwrap())

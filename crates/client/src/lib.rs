@@ -25,7 +25,10 @@ mod reply;
 mod signal;
 mod status;
 #[cfg(test)]
-mod testing;
+mod test_support;
+#[cfg(feature = "testing")]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod testing;
 #[cfg(feature = "tower")]
 mod tower;
 mod worker;

@@ -267,7 +267,7 @@ impl GroupLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::words;
+    use crate::test_support::words;
 
     fn sent(changes: &LimitChanges, groups: bool) -> Result<Vec<String>, Error> {
         let mut command = Cmd::new();

@@ -152,6 +152,12 @@ impl Cancellation {
     pub async fn cancelled(&self) {
         self.0.cancelled().await;
     }
+
+    /// Asks the handler to end.
+    #[cfg(feature = "testing")]
+    pub(crate) fn stop(&self) {
+        self.0.stop();
+    }
 }
 
 impl fmt::Debug for Cancellation {

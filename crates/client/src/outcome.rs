@@ -178,7 +178,7 @@ fn cut(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::words;
+    use crate::test_support::words;
 
     fn sent(answer: Answer) -> Vec<String> {
         let mut command = redis::Cmd::new();
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(sent(answer.clone()), words);
         let mut older = redis::Cmd::new();
         answer.write(&mut older, false);
-        assert_eq!(crate::testing::words(&older), words[..3]);
+        assert_eq!(crate::test_support::words(&older), words[..3]);
     }
 
     #[test]

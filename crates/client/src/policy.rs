@@ -202,7 +202,7 @@ impl Failure<'_> {
     /// The error, or the first one of its sources, that is of that type.
     ///
     /// Errors of `anyhow` and `eyre` hide the type of the error they were made of, but for those
-    /// below a context: [`Report`](crate::policy::Report) shows it.
+    /// below a context: [`Report`] shows it.
     ///
     /// ```
     /// # use redis_mq_client::{redis, Worker};

@@ -13,7 +13,7 @@ use super::{
     link::Link,
     meter::Count,
     sampling::Sampler,
-    spent::spent,
+    spent::all_spent,
 };
 use crate::{
     connection::pipeline,
@@ -103,7 +103,7 @@ impl Answering {
         self.link.connection().await;
         let post = self.core.desk.collect(BATCH);
         let queue = Arc::clone(&self.core.spec.queue);
-        let spent = match spent(self.link.connection().await, &queue, &post.letters).await {
+        let spent = match all_spent(self.link.connection().await, &queue, &post.letters).await {
             Ok(spent) => spent,
             Err(error) => return self.failed(&error),
         };

@@ -219,6 +219,26 @@ impl<C> WorkerBuilder<C> {
         C: Decode<T> + Send + Sync + 'static,
         H: Handler<T>,
     {
+        let (spec, start) = self.spec(handler)?;
+        let worker = Worker {
+            spec: Arc::new(spec),
+            run: Default::default(),
+        };
+        match start {
+            Start::Automatic => worker.start_after(Duration::ZERO)?,
+            Start::Delayed(delay) => worker.start_after(delay)?,
+            Start::Manual => false,
+        };
+        Ok(worker)
+    }
+
+    /// The worker, apart from whether it runs, and when it is to begin.
+    pub(crate) fn spec<T, H>(self, handler: H) -> Result<(Spec, Start), BuildError>
+    where
+        T: Send + 'static,
+        C: Decode<T> + Send + Sync + 'static,
+        H: Handler<T>,
+    {
         self.settings.check()?;
         if self.queue.is_empty() {
             let problem = "a queue needs a name";
@@ -237,16 +257,7 @@ impl<C> WorkerBuilder<C> {
             runner: Arc::new(Handling::new(self.codec, handler)),
             events: Events::new(),
         };
-        let worker = Worker {
-            spec: Arc::new(spec),
-            run: Default::default(),
-        };
-        match start {
-            Start::Automatic => worker.start_after(Duration::ZERO)?,
-            Start::Delayed(delay) => worker.start_after(delay)?,
-            Start::Manual => false,
-        };
-        Ok(worker)
+        Ok((spec, start))
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     connect::{Connect, ConnectOptions, Connection},
-    testing::words,
+    test_support::words,
 };
 
 /// Answers each command with what its script says, in the protocol's own words, and remembers

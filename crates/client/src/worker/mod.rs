@@ -27,14 +27,14 @@ mod rate;
 mod sampling;
 mod settings;
 mod slot;
-mod spent;
+pub(crate) mod spent;
 mod stop;
 mod taking;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::core::QueueName;
-use self::core::{Core, Spec};
+use self::core::Spec;
+pub(crate) use self::core::{Core, QueueName};
 pub use self::{
     builder::WorkerBuilder,
     delivery::LostLock,

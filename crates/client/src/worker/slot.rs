@@ -23,6 +23,14 @@ use crate::{
 pub(crate) trait Runner: Send + Sync {
     /// A slot that handles messages until the desk is closed.
     fn slot(self: Arc<Self>, core: Arc<Core>) -> BoxFuture<'static, ()>;
+
+    /// Handles one message, apart from any desk.
+    #[cfg(feature = "testing")]
+    fn handle_one(
+        self: Arc<Self>,
+        core: Arc<Core>,
+        delivery: Arc<Delivery>,
+    ) -> BoxFuture<'static, Answer>;
 }
 
 pub(crate) struct Handling<T, C, H> {
@@ -50,25 +58,21 @@ where
     fn slot(self: Arc<Self>, core: Arc<Core>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             while let Some(begun) = core.desk.next().await {
-                let delivery = Arc::clone(&begun.delivery);
-                let span = tracing::info_span!(
-                    "message",
-                    queue = %core.spec.queue.shown,
-                    id = %delivery.id,
-                    attempt = delivery.attempt,
-                );
-                // Decoding, handling, policies, and the texts of errors are the user's code.
-                let answer = AssertUnwindSafe(self.handle(&core, delivery).instrument(span))
-                    .catch_unwind()
-                    .await;
-                begun.finish(answer.unwrap_or_else(|panic| {
-                    forget(panic);
-                    Answer::Retry(Pause::Exponential.into())
-                }));
+                let answer = self.guarded(&core, Arc::clone(&begun.delivery)).await;
+                begun.finish(answer);
                 // Handlers that never wait must not keep others from running.
                 tokio::task::consume_budget().await;
             }
         })
+    }
+
+    #[cfg(feature = "testing")]
+    fn handle_one(
+        self: Arc<Self>,
+        core: Arc<Core>,
+        delivery: Arc<Delivery>,
+    ) -> BoxFuture<'static, Answer> {
+        Box::pin(async move { self.guarded(&core, delivery).await })
     }
 }
 
@@ -78,6 +82,24 @@ where
     C: Decode<T> + Send + Sync + 'static,
     H: Handler<T>,
 {
+    /// Decoding, handling, policies, and the texts of errors are the user's code: whatever panics
+    /// there, there is an answer.
+    async fn guarded(&self, core: &Core, delivery: Arc<Delivery>) -> Answer {
+        let span = tracing::info_span!(
+            "message",
+            queue = %core.spec.queue.shown,
+            id = %delivery.id,
+            attempt = delivery.attempt,
+        );
+        let answer = AssertUnwindSafe(self.handle(core, delivery).instrument(span))
+            .catch_unwind()
+            .await;
+        answer.unwrap_or_else(|panic| {
+            forget(panic);
+            Answer::Retry(Pause::Exponential.into())
+        })
+    }
+
     async fn handle(&self, core: &Core, delivery: Arc<Delivery>) -> Answer {
         let settings = &core.spec.settings;
         let attempt = delivery.attempt;

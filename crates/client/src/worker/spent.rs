@@ -6,8 +6,8 @@ use super::{answering::is_final, core::QueueName, delivery::Delivery, desk::Lett
 use crate::{
     connection::{pipeline, AnyConnection},
     info::stored_message,
+    limits::QueueLimits,
     outcome::Answer,
-    reply::fields,
 };
 
 /// How many messages to look at in one round trip: their payloads come along.
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 16;
 ///
 /// The error is one that calls for another try; where the server refuses to tell, the message is
 /// tried again.
-pub(super) async fn spent(
+pub(super) async fn all_spent(
     connection: &mut AnyConnection,
     queue: &QueueName,
     letters: &[Letter],
@@ -30,9 +30,7 @@ pub(super) async fn spent(
     if asked.is_empty() {
         return Ok(spent);
     }
-    let mut limits = redis::cmd("MQ.LIMIT");
-    limits.arg(&queue.key[..]);
-    if queue_has_limit(connection.query(&limits).await, queue)? {
+    if queue_has_limit(connection, queue).await? {
         return Ok(spent);
     }
     for some in asked.chunks(AT_ONCE) {
@@ -51,11 +49,26 @@ pub(super) async fn spent(
     Ok(spent)
 }
 
-fn queue_has_limit(reply: RedisResult<Value>, queue: &QueueName) -> RedisResult<bool> {
-    match reply {
+/// The same for one delivery, whose retry reaches the worker's limit.
+#[cfg(feature = "testing")]
+pub(crate) async fn is_spent(
+    connection: &mut AnyConnection,
+    queue: &QueueName,
+    delivery: &Delivery,
+) -> RedisResult<bool> {
+    let mut question = redis::cmd("MQ.GET");
+    question.arg(&queue.key[..]).arg(delivery.id.as_bytes());
+    Ok(!queue_has_limit(connection, queue).await?
+        && !message_has_limit(connection.query(&question).await, queue, delivery)?)
+}
+
+async fn queue_has_limit(connection: &mut AnyConnection, queue: &QueueName) -> RedisResult<bool> {
+    let mut limits = redis::cmd("MQ.LIMIT");
+    limits.arg(&queue.key[..]);
+    match connection.query(&limits).await {
         Ok(value) => {
-            let limits = fields(value).unwrap_or_default();
-            Ok(limits.iter().any(|(name, _)| name == "attempts"))
+            let limits = QueueLimits::from_reply(value);
+            Ok(limits.is_some_and(|limits| limits.attempts.is_some()))
         }
         // A module that knows no limits has none.
         Err(error) if is_unknown_command(&error) => Ok(false),

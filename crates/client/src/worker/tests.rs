@@ -13,7 +13,7 @@ use super::{
     fake::{delivery, in_turn, Fake},
     Start, Worker,
 };
-use crate::{testing::Log, Message, Outcome, Raw, WorkerBuilder};
+use crate::{test_support::Log, Message, Outcome, Raw, WorkerBuilder};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const S: fn(u64) -> Duration = Duration::from_secs;

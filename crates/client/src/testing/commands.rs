@@ -1,0 +1,276 @@
+//! The commands, by the rules of the queue.
+
+use redis::Value;
+use redis_mq_core::{
+    Backoff, Enqueue, EoqWaits, Full, LimitChanges, LimitError, Outcome, Priority, Queue, Scope,
+    Stale, Start, Timestamp, Token, Ttl, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES,
+};
+
+use super::{
+    server::State,
+    shown::{self, bulk, instant, int},
+    words::{syntax, Refusal, Words},
+};
+
+/// Runs one command; the error is the server's.
+pub(super) fn run(state: &mut State, words: &[Vec<u8>]) -> Result<Value, Refusal> {
+    let mut words = Words::new(words);
+    let command = words.option().unwrap_or_default();
+    let words = &mut words;
+    match command.as_str() {
+        // What connections say of themselves.
+        "CLIENT" | "INFO" | "PING" => Ok(Value::Okay),
+        "MQ.ENQUEUE" => enqueue(state, words),
+        "MQ.DEQUEUE" => dequeue(state, words),
+        "MQ.DONE" => done(state, words),
+        "MQ.EXTEND" => extend(state, words),
+        "MQ.CANCEL" => cancel(state, words),
+        "MQ.LIMIT" => limit(state, words),
+        "MQ.PAUSE" => pause(state, words),
+        "MQ.RESUME" => resume(state, words),
+        "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.GROUPS" => inspect(state, &command, words),
+        _ => Err(format!("ERR unknown command '{command}'")),
+    }
+}
+
+fn id<'a>(words: &mut Words<'a>) -> Result<&'a [u8], Refusal> {
+    let id = words.bytes()?;
+    let fits = (1..=MAX_ID_BYTES).contains(&id.len());
+    fits.then_some(id)
+        .ok_or_else(|| format!("ERR ID must be 1 to {MAX_ID_BYTES} bytes"))
+}
+
+fn enqueue(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    let mut request = Enqueue::new(words.bytes()?);
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "ID" => request.id = Some(id(words)?),
+            "DELAY" => request.start = Start::After(words.span()?),
+            "AT" => request.start = Start::At(Timestamp::from_millis(words.number()?)),
+            "LOCK" => request.lock = Some(words.span()?),
+            "ATTEMPTS" => request.attempts = words.number()?,
+            "PRIORITY" => {
+                request.priority = Priority::new(words.number()?).ok_or_else(syntax)?;
+            }
+            "TTL" => {
+                let span = words.span()?;
+                let bury = words.is_next("BURY");
+                request.ttl = Some(Ttl { span, bury });
+            }
+            "GROUP" => request.group = Some(words.bytes()?),
+            "HEADERS" => request.headers = words.bytes()?,
+            "REQUEUE" => request.requeue = true,
+            "UPDATE" => request.update = true,
+            _ => return Err(syntax()),
+        }
+    }
+    if request.headers.len() > MAX_HEADER_BYTES {
+        return Err(format!("ERR HEADERS must be 1 to {MAX_HEADER_BYTES} bytes"));
+    }
+    if request.expires_before_start(state.now().instant()) {
+        return Err("ERR TTL must be longer than the delay".to_owned());
+    }
+    let enqueued = state.change_or_create(name, |queue, turn| {
+        let enqueued = queue.enqueue(turn, &request);
+        (enqueued.outcome, enqueued.id.bytes().to_vec())
+    });
+    let (outcome, id) = enqueued;
+    match outcome {
+        Outcome::Full(Full::Length) => {
+            Err("FULL the queue has as many messages as its LENGTH allows".to_owned())
+        }
+        Outcome::Full(Full::Bytes) => {
+            Err("FULL the queue takes as much memory as its BYTES allow".to_owned())
+        }
+        Outcome::Full(Full::GroupLength) => {
+            Err("FULL the group has as many messages as its LENGTH allows".to_owned())
+        }
+        outcome => Ok(Value::Array(vec![bulk(outcome.name()), bulk(id)])),
+    }
+}
+
+/// Nothing waits here: time stands still.
+fn dequeue(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    let (mut count, mut lock, mut polls) = (None, None, false);
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "COUNT" => count = Some(words.number::<u32>()?),
+            "LOCK" => lock = Some(words.span()?),
+            "BLOCK" => drop(words.span()?),
+            "EOQ" => {
+                polls = true;
+                words.skip_numbers();
+            }
+            _ => return Err(syntax()),
+        }
+    }
+    let most = count.unwrap_or(1) as usize;
+    let taken = state.change(name, |queue, turn| {
+        let mut taken = Vec::new();
+        queue.dequeue(turn, most, lock, |delivery| {
+            taken.push(shown::delivery(delivery));
+        });
+        if taken.is_empty() && polls {
+            let wait = queue.eoq_wait(turn, EoqWaits::Exponential);
+            return Err(int(wait.millis()));
+        }
+        Ok(taken)
+    });
+    Ok(match taken {
+        None => Value::Nil,
+        Some(Err(wait)) => wait,
+        Some(Ok(taken)) if taken.is_empty() => Value::Nil,
+        Some(Ok(mut taken)) if count.is_none() => taken.remove(0),
+        Some(Ok(taken)) => Value::Array(taken),
+    })
+}
+
+fn done(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let (name, id) = (words.bytes()?, id(words)?);
+    let token = Token::new(words.number()?);
+    let (mut backoff, mut reason) = (Backoff::None, None);
+    let mut verdict = "SUCCESS".to_owned();
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "SUCCESS" | "RETRY" | "ERROR" | "RELEASE" => verdict = option,
+            "REASON" => reason = Some(words.bytes()?),
+            "BACKOFF" if words.is_next("EXP") => backoff = Backoff::Exponential,
+            "BACKOFF" => backoff = Backoff::For(words.span()?),
+            _ => return Err(syntax()),
+        }
+    }
+    let verdict = match verdict.as_str() {
+        "SUCCESS" => Verdict::Success { backoff },
+        "RETRY" => Verdict::Retry { backoff, reason },
+        "ERROR" => Verdict::Error { reason },
+        _ => Verdict::Release,
+    };
+    match state.change(name, |queue, turn| queue.done(turn, id, token, verdict)) {
+        Some(Ok(Some(ended))) => Ok(bulk(ended.name())),
+        Some(Err(Stale)) => Err(stale()),
+        Some(Ok(None)) | None => Ok(Value::Nil),
+    }
+}
+
+fn stale() -> Refusal {
+    "STALE the token is not that of the newest delivery".to_owned()
+}
+
+fn extend(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let (name, id) = (words.bytes()?, id(words)?);
+    let (token, span) = (Token::new(words.number()?), words.span()?);
+    match state.change(name, |queue, turn| queue.extend(turn, id, token, span)) {
+        Some(Ok(Some(until))) => Ok(instant(until)),
+        Some(Err(Stale)) => Err(stale()),
+        Some(Ok(None)) | None => Ok(Value::Nil),
+    }
+}
+
+fn cancel(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    let mut ids = vec![id(words)?];
+    while let Ok(next) = words.bytes() {
+        ids.push(next);
+    }
+    let cancelled = state.change(name, |queue, turn| {
+        ids.iter().filter(|id| queue.cancel(turn, id)).count()
+    });
+    Ok(int(cancelled.unwrap_or(0) as u64))
+}
+
+fn limit(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    let (mut scope, mut changes) = (Scope::Queue, LimitChanges::default());
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "GROUPS" => scope = Scope::Groups,
+            "GROUP" => scope = Scope::Group(words.bytes()?),
+            "LENGTH" => changes.length = Some(words.or_off(Words::number)?),
+            "BYTES" => changes.bytes = Some(words.or_off(Words::number)?),
+            "INFLIGHT" => changes.inflight = Some(words.or_off(Words::number)?),
+            "BURST" => changes.burst = Some(words.or_off(Words::number)?),
+            "DEAD" => changes.dead = Some(words.or_off(Words::number)?),
+            "ATTEMPTS" => changes.attempts = Some(words.or_off(Words::number)?),
+            "RATE" => {
+                let rate = words.or_off(|words| Ok((words.number()?, words.span()?)))?;
+                changes.rate = Some(rate);
+            }
+            _ => return Err(syntax()),
+        }
+    }
+    if changes == LimitChanges::default() {
+        let shown = state.look(name, |queue| match scope {
+            Scope::Queue => shown::queue_limits(&queue.limits()),
+            Scope::Groups => shown::group_limits(&queue.group_limits(None)),
+            Scope::Group(group) => shown::group_limits(&queue.group_limits(Some(group))),
+        });
+        return Ok(shown.unwrap_or(Value::Nil));
+    }
+    let set = state.change_or_create(name, |queue, turn| queue.set_limits(turn, scope, &changes));
+    set.map_err(|error| match error {
+        LimitError::BurstWithoutRate => "ERR BURST needs a RATE".to_owned(),
+        LimitError::NotOfGroups | LimitError::Zero | LimitError::Name => syntax(),
+    })?;
+    Ok(Value::Okay)
+}
+
+fn pause(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    let (mut group, mut span) = (None, None);
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "GROUP" => group = Some(words.bytes()?),
+            "FOR" => span = Some(words.span()?),
+            _ => return Err(syntax()),
+        }
+    }
+    let until = state.change_or_create(name, |queue, turn| queue.pause(turn, group, span));
+    until.map(instant).map_err(|_| syntax())
+}
+
+fn resume(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    let mut group = None;
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "GROUP" => group = Some(words.bytes()?),
+            _ => return Err(syntax()),
+        }
+    }
+    let resumed = state.change(name, |queue, turn| queue.resume(turn, group));
+    Ok(int(u8::from(resumed.unwrap_or(false))))
+}
+
+fn inspect(state: &State, command: &str, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let (name, now) = (words.bytes()?, state.now());
+    let shown = match command {
+        "MQ.STATUS" => {
+            let id = id(words)?;
+            let status = state.look(name, |queue| queue.status(now, id)).flatten();
+            status.map(|status| bulk(status.name()))
+        }
+        "MQ.GET" => {
+            let id = id(words)?;
+            let show = |queue: &Queue| Some(shown::message(&queue.get(now, id)?));
+            state.look(name, show).flatten()
+        }
+        "MQ.GROUPS" => {
+            let cursor = words.number()?;
+            let count = match words.is_next("COUNT") {
+                true => words.number()?,
+                false => 100,
+            };
+            state.look(name, |queue| {
+                let mut groups = Vec::new();
+                let next = queue.group_views(now, cursor, count, |view| {
+                    groups.push(shown::group(view));
+                });
+                Value::Array(vec![bulk(next.to_string()), Value::Array(groups)])
+            })
+        }
+        _ => state.look(name, |queue| shown::info(now, &queue.info(now))),
+    };
+    Ok(shown.unwrap_or(Value::Nil))
+}
