@@ -41,6 +41,12 @@ pub enum Error {
     ExpiresBeforeStart,
     /// A burst was given, and there is no rate that it is of.
     BurstWithoutRate,
+    /// There is no message of the status to go on behind.
+    NothingToGoOnAfter,
+    /// The next message of the status is too far away in the schedule.
+    TooFar,
+    /// A cursor was given that this queue has not given since it was loaded.
+    ForeignCursor,
     /// The command is not for clients.
     ReplicationOnly,
     /// This server's queue is not the one that its primary, or the author of its append-only file, had.
@@ -78,6 +84,11 @@ impl fmt::Display for Error {
             }
             Error::ExpiresBeforeStart => f.write_str("ERR TTL must be longer than the delay"),
             Error::BurstWithoutRate => f.write_str("ERR BURST needs a RATE"),
+            Error::NothingToGoOnAfter => f.write_str("ERR no such message to go on after"),
+            Error::TooFar => f.write_str(
+                "ERR too many messages of another status come before the next one, use MQ.SCAN",
+            ),
+            Error::ForeignCursor => f.write_str("ERR the cursor is not of this queue"),
             Error::ReplicationOnly => {
                 f.write_str("ERR this command is for replication and the append-only file only")
             }
@@ -125,6 +136,9 @@ mod tests {
             Error::Full(Full::GroupLength),
             Error::ExpiresBeforeStart,
             Error::BurstWithoutRate,
+            Error::NothingToGoOnAfter,
+            Error::TooFar,
+            Error::ForeignCursor,
             Error::ReplicationOnly,
             Error::Diverged("a message is not there"),
             Error::Internal,

@@ -15,6 +15,7 @@ pub mod config;
 pub mod datatype;
 pub mod error;
 pub mod eviction;
+pub mod glob;
 pub mod info;
 mod looks;
 pub mod parse;

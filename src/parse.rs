@@ -1,6 +1,6 @@
 //! Reading the arguments of a command: strictly, in one pass, without copying or allocating.
 
-use redis_mq_core::MAX_GROUP_BYTES;
+use redis_mq_core::{Status, MAX_GROUP_BYTES};
 
 use crate::error::Error;
 
@@ -96,6 +96,14 @@ impl<'a, L: ArgList<'a>> Cursor<L> {
     #[inline]
     pub fn group(&mut self) -> Result<&'a [u8], Error> {
         self.bytes("GROUP", 1, MAX_GROUP_BYTES)
+    }
+
+    /// The status of a message, as replies write it, in whatever case.
+    pub fn status(&mut self) -> Result<Status, Error> {
+        let word = self.value()?;
+        let mut all = Status::ALL.into_iter();
+        all.find(|status| is(word, status.name()))
+            .ok_or(Error::Syntax)
     }
 
     /// The token of a delivery.

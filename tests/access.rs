@@ -15,7 +15,13 @@ const WRITES: [&str; 6] = [
     "MQ.EXTEND {} id 5 5",
     "MQ.CANCEL {} id",
 ];
-const READS: [&str; 3] = ["MQ.STATUS {} id", "MQ.GET {} id", "MQ.INFO {}"];
+const READS: [&str; 5] = [
+    "MQ.STATUS {} id",
+    "MQ.GET {} id",
+    "MQ.INFO {}",
+    "MQ.PEEK {}",
+    "MQ.SCAN {} 0",
+];
 
 /// A connection of a user with these rules.
 fn user(lab: &Lab<'_>, rules: &str) -> Client {

@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 13] = [
+const COMMANDS: [(&str, i64, i64); 15] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -21,6 +21,8 @@ const COMMANDS: [(&str, i64, i64); 13] = [
     ("mq.pause", -2, 1),
     ("mq.resume", -2, 1),
     ("mq.groups", -3, 1),
+    ("mq.peek", -2, 1),
+    ("mq.scan", -3, 1),
     ("mq.help", 1, 0),
 ];
 
@@ -74,7 +76,13 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
             let has = |flag: &str| flags.contains(flag);
             let reads = matches!(
                 name,
-                "mq.status" | "mq.get" | "mq.info" | "mq.groups" | "mq.help"
+                "mq.status"
+                    | "mq.get"
+                    | "mq.info"
+                    | "mq.groups"
+                    | "mq.peek"
+                    | "mq.scan"
+                    | "mq.help"
             );
             assert_eq!(
                 (has("write"), has("readonly")),
@@ -106,6 +114,8 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.GET q id",
             "MQ.CANCEL q id id id",
             "MQ.INFO q",
+            "MQ.PEEK q STATUS dead COUNT 5 AFTER id REV",
+            "MQ.SCAN q 0 MATCH id COUNT 5",
         ] {
             let keys = client.ok(&format!("COMMAND GETKEYS {line}"));
             assert_eq!(words(&keys), BTreeSet::from(["q".to_string()]), "{line}");
@@ -113,7 +123,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
                 let reply = client.ok(&format!("COMMAND GETKEYSANDFLAGS {line}"));
                 let flags = words(&reply.items()[0].items()[1]);
                 let expected: &[&str] = match line.split(' ').next().unwrap() {
-                    "MQ.STATUS" | "MQ.GET" | "MQ.INFO" => &["RO", "access"],
+                    "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.PEEK" | "MQ.SCAN" => &["RO", "access"],
                     "MQ.ENQUEUE" => &["RW", "insert"],
                     "MQ.DEQUEUE" => &["RW", "access", "update"],
                     "MQ.EXTEND" => &["RW", "update"],
@@ -168,6 +178,8 @@ fn the_documentation_names_every_option() {
             ("mq.pause", "queue GROUP FOR"),
             ("mq.resume", "queue GROUP"),
             ("mq.groups", "queue cursor COUNT"),
+            ("mq.peek", "queue status STATUS COUNT AFTER id REV"),
+            ("mq.scan", "queue cursor STATUS MATCH pattern COUNT"),
             ("mq.help", ""),
         ]);
         for (name, ..) in COMMANDS {
@@ -221,6 +233,8 @@ fn help_shows_each_command_as_it_is_written() {
             "MQ.GET queue id",
             "MQ.CANCEL queue id [id ...]",
             "MQ.INFO queue",
+            "MQ.PEEK queue [STATUS status] [COUNT n] [AFTER id] [REV]",
+            "MQ.SCAN queue cursor [STATUS status] [MATCH pattern] [COUNT n]",
         ] {
             assert!(
                 lines.iter().any(|line| line.trim() == syntax),

@@ -173,6 +173,9 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
             ),
             ("token", "MQ.EXTEND Q held VALUE 5", vec![]),
             ("ms", "MQ.EXTEND Q held T VALUE", vec!["0", beyond, last]),
+            ("COUNT", "MQ.PEEK Q COUNT VALUE", vec!["0", "1001", last]),
+            ("COUNT", "MQ.SCAN Q 0 COUNT VALUE", vec!["0", "10001", last]),
+            ("cursor", "MQ.SCAN Q VALUE", vec![]),
         ] {
             for value in NO_NUMBERS.iter().chain(&out_of_range) {
                 scene.names(name, line, value.as_bytes());
@@ -216,6 +219,7 @@ fn an_id_that_is_empty_or_too_long_is_named() {
                 "MQ.EXTEND Q VALUE T 5",
                 "MQ.STATUS Q VALUE",
                 "MQ.GET Q VALUE",
+                "MQ.PEEK Q AFTER VALUE",
                 "MQ.CANCEL Q VALUE",
                 "MQ.CANCEL Q queued VALUE",
                 "MQ.CANCEL Q queued dead VALUE held",
@@ -300,6 +304,35 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
         for options in [
             "zzz",
             "5",
+            "STATUS",
+            "STATUS zzz",
+            "STATUS dead STATUS locked",
+            "COUNT",
+            "COUNT 5 count 5",
+            "AFTER",
+            "AFTER dead AFTER dead",
+            "REV rev",
+            "MATCH a",
+        ] {
+            scene.is_syntax_error(&format!("MQ.PEEK Q {options}"));
+        }
+        for options in [
+            "zzz",
+            "5",
+            "STATUS",
+            "STATUS zzz",
+            "STATUS dead STATUS dead",
+            "MATCH",
+            "MATCH a MATCH b",
+            "COUNT",
+            "COUNT 5 COUNT 5",
+            "REV",
+        ] {
+            scene.is_syntax_error(&format!("MQ.SCAN Q 0 {options}"));
+        }
+        for options in [
+            "zzz",
+            "5",
             "BACKOFF",
             "SUCCESS SUCCESS",
             "RETRY retry",
@@ -376,6 +409,9 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.GET",
             "MQ.GET q",
             "MQ.GET q id id",
+            "MQ.PEEK",
+            "MQ.SCAN",
+            "MQ.SCAN q",
             "MQ.CANCEL",
             "MQ.CANCEL q",
             "MQ.INFO",

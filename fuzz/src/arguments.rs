@@ -4,8 +4,9 @@ use redis_mq_core::{
     Backoff, Enqueue, Start, Timestamp, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES, MAX_SPAN_MS,
 };
 
-use crate::commands::{apply, cancel, dequeue, done, enqueue, extend, status};
+use crate::commands::{apply, cancel, dequeue, done, enqueue, extend, peek, scan, status};
 use crate::error::Error;
+use crate::glob;
 use crate::parse::is;
 
 type Words = Vec<Vec<u8>>;
@@ -48,6 +49,19 @@ pub fn run(data: &[u8]) {
     } else if known("MQ.STATUS") {
         if let Some(id) = checked(status::parse_id(words)) {
             check_id(id);
+        }
+    } else if known("MQ.PEEK") {
+        if let Some(request) = checked(peek::parse(words)) {
+            assert!((1..=1000).contains(&request.count));
+            request.after.into_iter().for_each(check_id);
+        }
+    } else if known("MQ.SCAN") {
+        if let Some(request) = checked(scan::Scan::parse(words)) {
+            assert!((1..=10_000).contains(&request.count));
+            let pattern = request.pattern.unwrap_or(b"*");
+            assert!((1..=512).contains(&pattern.len()));
+            // Whatever the pattern, it is compared to the end.
+            glob::matches(pattern, data);
         }
     } else if known("MQ.APPLY") {
         checked(apply::parse(words));

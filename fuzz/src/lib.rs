@@ -23,6 +23,8 @@ pub mod config;
 pub mod datatype;
 #[path = "../../src/error.rs"]
 pub mod error;
+#[path = "../../src/glob.rs"]
+pub mod glob;
 #[path = "../../src/info.rs"]
 pub mod info;
 #[path = "../../src/looks/mod.rs"]

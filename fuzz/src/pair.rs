@@ -1,8 +1,8 @@
 //! A queue and its replica, and a life for them that comes by every rule.
 
 use redis_mq_core::{
-    Backoff, Delivery, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span,
-    Start, Token, Ttl, Turn, Verdict,
+    Backoff, Delivery, Enqueue, Loader, Log, Now, Peek, Priority, Queue, Replication, Settings,
+    Span, Start, Status, Token, Ttl, Turn, Verdict,
 };
 
 /// A queue, and one that gets its effects.
@@ -183,10 +183,38 @@ impl Pair {
             let counts = queue.counts();
             assert!(info.counts.iter().sum::<u64>() <= 2 * counts.iter().sum::<usize>() as u64);
             assert!(queue.next_due().is_none() || !queue.is_empty());
+            self.page(queue);
         }
         for id in IDS {
             self.look_at(id);
         }
+    }
+
+    /// Every page of every status, and every place, are the same messages.
+    fn page(&self, queue: &Queue) {
+        let mut paged = 0;
+        for status in Status::ALL {
+            let peek = Peek {
+                status: Some(status),
+                count: usize::MAX,
+                after: None,
+                reverse: false,
+            };
+            let page = queue.peek(self.now(), &peek).expect("a small schedule");
+            assert!(page.iter().all(|message| message.status == status));
+            paged += page.len();
+            if let Some(last) = page.last().filter(|_| status != Status::Queued) {
+                let after = Peek {
+                    after: Some(last.id.bytes()),
+                    ..peek
+                };
+                let behind = queue.peek(self.now(), &after).expect("it is there");
+                assert!(behind.is_empty());
+            }
+        }
+        let mut scanned = 0;
+        let end = queue.scan(self.now(), 0, usize::MAX, |_| scanned += 1);
+        assert_eq!((end, scanned), (Ok(0), paged));
     }
 
     fn look_at(&self, id: &[u8]) {

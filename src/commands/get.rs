@@ -12,7 +12,8 @@ use crate::turn;
 /// The command.
 pub struct MqGet;
 
-fn reply(ctx: &Ctx, message: &View<'_>) {
+/// Shows a message as a map.
+pub fn reply(ctx: &Ctx, message: &View<'_>) {
     let bulk = |name: &str, value: &[u8]| {
         ctx.reply_bulk(name.as_bytes());
         ctx.reply_bulk(value);

@@ -17,7 +17,9 @@ pub mod limit;
 #[cfg(test)]
 mod page;
 pub mod pause;
+pub mod peek;
 pub mod record;
+pub mod scan;
 pub mod status;
 
 use crate::redis::Registered;
@@ -34,6 +36,8 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<pause::MqResume>(),
     Registered::of::<status::MqStatus>(),
     Registered::of::<get::MqGet>(),
+    Registered::of::<peek::MqPeek>(),
+    Registered::of::<scan::MqScan>(),
     Registered::of::<info::MqInfo>(),
     Registered::of::<groups::MqGroups>(),
     Registered::of::<help::MqHelp>(),

@@ -6,7 +6,7 @@ use crate::expiry::EXPIRED;
 use crate::id::{IdText, Key};
 use crate::message::{Cause, Limits, State};
 use crate::queue::{count, Queue, Totals};
-use crate::stand::Stand;
+use crate::stand::{Arrival, Rank, Stand};
 use crate::types::{Now, Priority, Span, Status, Timestamp};
 
 /// All there is to know of a message.
@@ -98,8 +98,17 @@ impl Queue {
 
     /// All there is to know of a message at `now`; none if it has expired by then.
     pub(crate) fn view(&self, slot: u32, now: Timestamp) -> Option<View<'_>> {
+        self.view_as(slot, now, self.stand(slot, now))
+    }
+
+    /// The same of one of the things that there are in the slot by then.
+    pub(crate) fn view_as<'a>(
+        &'a self,
+        slot: u32,
+        now: Timestamp,
+        stand: Stand<'a>,
+    ) -> Option<View<'a>> {
         let message = self.messages.get(slot);
-        let stand = self.stand(slot, now);
         let status = stand.status(now)?;
         let (Stand::Replaced { copy, due } | Stand::BuriedCopy { copy, due }) = stand else {
             let (due_at, cause) = match stand {
@@ -198,18 +207,8 @@ impl Queue {
             totals: self.totals,
         };
         let mut order = Order::of_ready_lists(self, now);
-        let lists = self.wheel.lists().filter(|(start, _)| *start <= now);
-        for slot in lists.flat_map(|(_, list)| list.iter(&self.messages)) {
-            if self.messages.get(slot).due() <= now {
-                self.count_moved_on(slot, now, &mut info, &mut order);
-            }
-        }
-        for slot in self.expired(now) {
-            // What the schedule has moved on by now was looked at above.
-            let message = self.messages.get(slot);
-            if !message.is_scheduled() || message.due() > now {
-                self.count_moved_on(slot, now, &mut info, &mut order);
-            }
+        for slot in self.moved_on(now) {
+            self.count_moved_on(slot, now, &mut info, &mut order);
         }
         info.next = order.first.map(|(_, slot)| self.messages.get(slot).id());
         info.last = order.last.map(|(_, slot)| self.messages.get(slot).id());
@@ -247,32 +246,12 @@ impl Queue {
         if ends.deaths > 0 && self.find_letter(&message.key()).is_none() {
             info.counts[Status::Dead as usize] += 1;
         }
-        let stand = self.stand(slot, now);
-        match stand.status(now) {
+        match self.status_of(slot, now) {
             None | Some(Status::Dead) => return,
             Some(status) => info.counts[status as usize] += 1,
         }
-        let at = self.end_of_run(slot, now).map(|end| end.at);
-        let ended = at.unwrap_or(message.due());
-        match stand {
-            Stand::Replaced { due, .. } if due > now => {}
-            Stand::Replaced { copy, due: later } if later > ended => {
-                let arrival = Arrival::OfDelayedCopy(ended);
-                order.add((copy.priority, later, arrival), slot, later);
-            }
-            Stand::Replaced { copy, .. } => {
-                let arrival = if message.waits() {
-                    Arrival::OfExpiry
-                } else {
-                    Arrival::Own
-                };
-                order.add((copy.priority, ended, arrival), slot, ended);
-            }
-            Stand::Itself {
-                status: Status::Queued,
-                ..
-            } => order.add((message.priority(), ended, Arrival::Own), slot, ended),
-            _ => {}
+        if let Some(rank) = self.rank(slot, now) {
+            order.add(rank, slot, rank.1);
         }
     }
 
@@ -316,19 +295,6 @@ impl Queue {
         best.map(|best| now.until(best))
     }
 }
-
-/// When a message that became ready at some instant came, among those of that instant.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Arrival {
-    /// In the order of the schedule.
-    Own,
-    /// Behind them: the delay began only when the copy's run or window had ended, which was then.
-    OfDelayedCopy(Timestamp),
-    /// Behind those: it took the place of a message that expired.
-    OfExpiry,
-}
-
-type Rank = (Priority, Timestamp, Arrival);
 
 /// First and last of the ready order, with messages that time has made ready and nobody has moved
 /// on yet behind the others of their priority.

@@ -286,6 +286,11 @@ impl Message {
         (self.due_shape >> LENGTH_SHIFT & LENGTH_MASK) as usize
     }
 
+    /// Whether the slot is in use: an id is never empty.
+    pub fn is_held(&self) -> bool {
+        self.id_length() != 0
+    }
+
     /// The id's bytes as stored, and whether they are a UUID's.
     #[inline]
     fn stored_id(&self) -> &[u8] {

@@ -4,7 +4,7 @@
 use crate::copies::WaitingCopy;
 use crate::message::{Cause, State};
 use crate::queue::Queue;
-use crate::types::{Status, Timestamp};
+use crate::types::{Priority, Status, Timestamp};
 
 /// What a message in the index of live ones, or a dead letter, is by now.
 #[derive(Clone, Copy)]
@@ -49,6 +49,29 @@ pub(crate) struct Ends {
     /// As dead letters.
     pub deaths: u64,
 }
+
+/// What there is in a slot by now. Both are of one id.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Stands<'a> {
+    /// The live message.
+    pub live: Option<Stand<'a>>,
+    /// The dead letter.
+    pub letter: Option<Stand<'a>>,
+}
+
+/// When a message that became ready at some instant came, among those of that instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Arrival {
+    /// In the order of the schedule.
+    Own,
+    /// Behind them: the delay began only when the copy's run or window had ended, which was then.
+    OfDelayedCopy(Timestamp),
+    /// Behind those: it took the place of a message that expired.
+    OfExpiry,
+}
+
+/// Where a message that time has moved on comes among those; all of them come behind the others.
+pub(crate) type Rank = (Priority, Timestamp, Arrival);
 
 impl Stand<'_> {
     /// The status at the moment that this was asked for; none if there is no message any more.
@@ -135,6 +158,128 @@ impl Queue {
             How::Window if copy.is_some() => Stand::Gone,
             How::Window => itself(Status::DoneAwaitingGc, Timestamp::ZERO),
         }
+    }
+
+    /// What there is in a slot at `now`: a live message that has died by then leaves a letter, and its
+    /// copy lives on. A dead letter goes when a newer one of its id comes.
+    pub(crate) fn stands(&self, slot: u32, now: Timestamp) -> Stands<'_> {
+        let message = self.messages.get(slot);
+        if let State::Dead { cause, .. } = message.state() {
+            let live = self.find_live(&message.key());
+            let is_replaced = live.is_some_and(|live| self.ends(live, now).deaths > 0);
+            let letter = (!is_replaced).then_some(Stand::Dead { cause });
+            return Stands { live: None, letter };
+        }
+        let stand = self.stand(slot, now);
+        let (live, letter) = match stand {
+            Stand::Dead { .. } | Stand::BuriedCopy { .. } => (None, Some(stand)),
+            Stand::Gone => (None, None),
+            Stand::Itself { .. } => (Some(stand), None),
+            Stand::Replaced { .. } => {
+                let cause = match self.end_of_run(slot, now).map(|end| end.how) {
+                    Some(How::LastLock) => Some(Cause::LastLockExpired),
+                    Some(How::Expiry { bury: true }) => Some(Cause::Expired),
+                    _ => None,
+                };
+                (Some(stand), cause.map(|cause| Stand::Dead { cause }))
+            }
+        };
+        Stands { live, letter }
+    }
+
+    /// Whether time has moved a message on by `now`, and nobody has let it act.
+    pub(crate) fn is_moved_on(&self, slot: u32, now: Timestamp) -> bool {
+        let message = self.messages.get(slot);
+        (message.is_scheduled() && message.due() <= now)
+            || (message.waits() && self.expiry_by(slot, now).is_some())
+    }
+
+    /// The messages that time has moved on by `now`, though nobody has let it act; those of the
+    /// schedule in their order.
+    pub(crate) fn moved_on(&self, now: Timestamp) -> impl Iterator<Item = u32> + '_ {
+        let lists = self.wheel.lists().filter(move |(start, _)| *start <= now);
+        let due = lists.flat_map(|(_, list)| list.iter(&self.messages));
+        let due = due.filter(move |slot| self.messages.get(*slot).due() <= now);
+        // What the schedule has moved on by now is among those.
+        let expired = self.expired(now).filter(move |slot| {
+            let message = self.messages.get(*slot);
+            !message.is_scheduled() || message.due() > now
+        });
+        due.chain(expired)
+    }
+
+    /// Where a message that time has made ready by `now` comes among those.
+    pub(crate) fn rank(&self, slot: u32, now: Timestamp) -> Option<Rank> {
+        let message = self.messages.get(slot);
+        let end = self.end_of_run(slot, now).map(|end| end.at);
+        let ended = end.unwrap_or(message.due());
+        match self.stand(slot, now) {
+            Stand::Replaced { due, .. } if due > now => None,
+            Stand::Replaced { copy, due: later } if later > ended => {
+                Some((copy.priority, later, Arrival::OfDelayedCopy(ended)))
+            }
+            Stand::Replaced { copy, .. } => {
+                Some((copy.priority, ended, self.arrival_of_end(slot, now)))
+            }
+            Stand::Itself {
+                status: Status::Queued,
+                ..
+            } => Some((message.priority(), ended, Arrival::Own)),
+            _ => None,
+        }
+    }
+
+    /// Of equal instants, what ended by the schedule comes first.
+    fn arrival_of_end(&self, slot: u32, now: Timestamp) -> Arrival {
+        let Some(end) = self.end_of_run(slot, now) else {
+            return Arrival::Own;
+        };
+        let by_lock = match self.messages.get(slot).state() {
+            State::Locked { until, .. } => until == end.at,
+            _ => false,
+        };
+        match end.how {
+            How::Expiry { .. } if !by_lock => Arrival::OfExpiry,
+            _ => Arrival::Own,
+        }
+    }
+
+    /// The messages that time has given this status by `now`, though nobody has let it act, in the
+    /// order that they come in behind the others.
+    pub(crate) fn moved_to(&self, status: Status, now: Timestamp) -> Vec<(Rank, u32)> {
+        let place = |slot: u32| {
+            let (stands, message) = (self.stands(slot, now), self.messages.get(slot));
+            let stand = if status == Status::Dead {
+                stands.letter
+            } else {
+                stands.live
+            };
+            let stand = stand.filter(|stand| stand.status(now) == Some(status))?;
+            if status == Status::Queued {
+                return self.rank(slot, now);
+            }
+            let ended = self.end_of_run(slot, now).map(|end| end.at);
+            let ended = ended.unwrap_or(message.due());
+            let mut arrival = self.arrival_of_end(slot, now);
+            let at = match stand {
+                Stand::BuriedCopy { copy, .. } => {
+                    let expiry = copy.expiry_by(now).map(|expiry| expiry.at);
+                    if expiry >= Some(ended) {
+                        arrival = Arrival::OfExpiry;
+                    }
+                    expiry.map_or(ended, |expiry| expiry.max(ended))
+                }
+                Stand::Replaced { due, .. } if status != Status::Dead => due,
+                _ => ended,
+            };
+            Some((Priority::default(), at, arrival))
+        };
+        let moved = self.moved_on(now);
+        let mut moved: Vec<_> = moved
+            .filter_map(|slot| Some((place(slot)?, slot)))
+            .collect();
+        moved.sort_by_key(|(rank, _)| *rank);
+        moved
     }
 
     /// How many ends time alone has brought about by `now`.

@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use redis_mq_core::{
-    Backoff, Enqueue, Full, LimitChanges, Loader, Log, Now, Outcome, Priority, Queue, Replication,
-    Scope, Settings, Span, Start, Token, Turn, Verdict,
+    Backoff, Enqueue, Full, LimitChanges, Loader, Log, Now, Outcome, Peek, Priority, Queue,
+    Replication, Scope, Settings, Span, Start, Status, Token, Turn, Verdict,
 };
 
 const START_US: u64 = 1_700_000_000_000_000;
@@ -127,6 +127,10 @@ impl Pair {
     }
 }
 
+fn chars(text: &str) -> Vec<char> {
+    text.chars().collect()
+}
+
 fn ms(ms: u64) -> Span {
     Span::from_millis(ms)
 }
@@ -175,6 +179,32 @@ fn groups_and_the_messages_without_take_turns() {
     pair.add("b1", "b");
     pair.add("c1", "c");
     assert_eq!(pair.take(9), "a1x1b1c1a2x2a3");
+}
+
+#[test]
+fn peek_takes_turns_without_taking_and_without_an_end_to_go_on_after() {
+    let mut pair = Pair::new();
+    for id in ["1", "2", "3"] {
+        pair.add(id, "a");
+    }
+    pair.add("x", "");
+    pair.add("y", "");
+    pair.add("b", "b");
+    let before = digest(&pair.queue);
+    assert_eq!(pair.peek(None, false), "1xb2y3");
+    assert_eq!(pair.peek(None, true), "by3x21");
+    assert_eq!(digest(&pair.queue), before);
+    assert_eq!(pair.take(1), "1");
+    assert_eq!(pair.peek(None, false), "xby", "a is busy");
+    assert_eq!(pair.peek(Some(Status::Queued), false), "xby23");
+    let after = Peek {
+        status: Some(Status::Queued),
+        count: 3,
+        after: Some(b"x"),
+        reverse: false,
+    };
+    let page = pair.queue.peek(Now::from_micros(pair.now_us), &after);
+    assert!(matches!(page, Err(redis_mq_core::PeekError::Turns)));
 }
 
 #[test]
@@ -604,6 +634,55 @@ impl Pair {
         }
     }
 
+    /// What is shown as the next deliveries is what comes if each ends before the next begins, and all
+    /// that is ready is shown, held or not.
+    fn compare_ahead(&mut self) {
+        let no_rate = LimitChanges {
+            rate: Some(None),
+            ..LimitChanges::default()
+        };
+        for scope in [Scope::Groups, Scope::Queue] {
+            self.limit(scope, no_rate);
+        }
+        self.limit(Scope::Queue, inflight(None));
+        for group in &GROUPS[1..] {
+            self.limit(Scope::Group(group.as_bytes()), no_rate);
+        }
+        self.turn(|queue, turn| queue.resume(turn, None));
+        let ready = self.peek(Some(Status::Queued), false);
+        assert_eq!(ready.len(), self.queue.counts()[Status::Queued as usize]);
+        let ahead = self.peek(None, false);
+        assert!(ready.starts_with(&ahead), "{ready} {ahead}");
+        let (mut sorted, mut last) = (chars(&ahead), chars(&self.peek(None, true)));
+        sorted.sort_unstable();
+        last.sort_unstable();
+        assert_eq!(sorted, last, "from the other end");
+        let mut came = String::new();
+        loop {
+            let id = self.take(1);
+            if id.is_empty() {
+                break;
+            }
+            came.push_str(&id);
+            let window = Backoff::For(ms(1_000_000));
+            self.done(&id, Verdict::Success { backoff: window });
+        }
+        assert_eq!(came, ahead);
+    }
+
+    fn peek(&self, status: Option<Status>, reverse: bool) -> String {
+        let peek = Peek {
+            status,
+            count: 1000,
+            after: None,
+            reverse,
+        };
+        let page = self.queue.peek(Now::from_micros(self.now_us), &peek);
+        let page = page.expect("nothing is asked for that turns forbid");
+        let ids = page.iter().map(|message| message.id.bytes().to_vec());
+        String::from_utf8(ids.flatten().collect()).expect("made here")
+    }
+
     fn drain(&mut self) {
         for scope in [Scope::Queue, Scope::Groups] {
             let off = LimitChanges {
@@ -647,6 +726,15 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 500, failure_persistence: None, ..ProptestConfig::default()
     })]
+
+    #[test]
+    fn peek_shows_the_next_deliveries_after_any_steps(steps in vec(step(), 1..60)) {
+        let mut pair = Pair::new();
+        for step in &steps {
+            pair.step(step);
+        }
+        pair.compare_ahead();
+    }
 
     #[test]
     fn primary_replica_and_reload_agree_after_any_steps_and_nothing_is_stuck(

@@ -13,6 +13,7 @@
 //!
 //! Nothing here knows a clock: whatever depends on time gets the moment of the step's frame.
 
+mod ahead;
 mod check;
 mod group;
 mod lane;

@@ -11,7 +11,7 @@ pub struct Seen {
 }
 
 /// The fields of MQ.GET.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fields {
     pub id: Vec<u8>,
     pub status: Status,
@@ -55,27 +55,53 @@ impl Model {
 
 impl Seen {
     pub fn get(&self, id: &[u8]) -> Option<Fields> {
-        if let Some(at) = self.model.find(id) {
-            let message = &self.model.live[at];
-            return Some(Fields {
-                id: id.to_vec(),
-                status: message.status(),
-                payload: message.item.payload.clone(),
-                attempts: message.attempts,
-                max_attempts: message.item.max_attempts,
-                priority: message.item.priority,
-                enqueued_at: message.item.enqueued,
-                due_at: message.due().unwrap_or(0),
-                lock: message.item.lock,
-                requeue: message.copy.as_ref().map(|copy| copy.item.payload.clone()),
-                reason: message.reason.clone(),
-                headers: message.item.headers.clone(),
-                expires_at: message.item.expires.map_or(0, |(at, _)| at),
-            });
+        let live = self.model.find(id).map(|at| self.live(at));
+        live.or_else(|| Some(self.letter(self.model.letter(id)?)))
+    }
+
+    /// All of one status: those that are ready and dead letters in their order, others in none.
+    pub fn of(&self, status: Status) -> Vec<Fields> {
+        if status == Status::Dead {
+            return (0..self.model.letters.len())
+                .map(|at| self.letter(at))
+                .collect();
         }
-        let letter = &self.model.letters[self.model.letter(id)?];
-        Some(Fields {
-            id: id.to_vec(),
+        let all = 0..self.model.live.len();
+        let mut all: Vec<usize> = all
+            .filter(|at| self.model.live[*at].status() == status)
+            .collect();
+        all.sort_by_key(|at| {
+            (
+                self.model.live[*at].item.priority,
+                self.model.live[*at].order,
+            )
+        });
+        all.into_iter().map(|at| self.live(at)).collect()
+    }
+
+    fn live(&self, at: usize) -> Fields {
+        let message = &self.model.live[at];
+        Fields {
+            id: message.id.clone(),
+            status: message.status(),
+            payload: message.item.payload.clone(),
+            attempts: message.attempts,
+            max_attempts: message.item.max_attempts,
+            priority: message.item.priority,
+            enqueued_at: message.item.enqueued,
+            due_at: message.due().unwrap_or(0),
+            lock: message.item.lock,
+            requeue: message.copy.as_ref().map(|copy| copy.item.payload.clone()),
+            reason: message.reason.clone(),
+            headers: message.item.headers.clone(),
+            expires_at: message.item.expires.map_or(0, |(at, _)| at),
+        }
+    }
+
+    fn letter(&self, at: usize) -> Fields {
+        let letter = &self.model.letters[at];
+        Fields {
+            id: letter.id.clone(),
             status: Status::Dead,
             payload: letter.item.payload.clone(),
             attempts: letter.attempts,
@@ -88,7 +114,7 @@ impl Seen {
             reason: letter.reason.clone(),
             headers: letter.item.headers.clone(),
             expires_at: 0,
-        })
+        }
     }
 
     pub fn counts(&self) -> [u64; 8] {

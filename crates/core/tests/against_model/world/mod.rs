@@ -2,7 +2,9 @@
 //! can be asked of them must be answered alike.
 
 mod ask;
+mod pages;
 mod replica;
+mod scan;
 pub mod step;
 
 use redis_mq_core::{
@@ -12,6 +14,7 @@ use redis_mq_core::{
 
 use crate::model::{Model, Ms, Seen};
 use replica::{Command, Replica};
+use scan::Scan;
 use step::{Id, Step, Target, Which};
 
 /// The ids that producers choose from.
@@ -37,10 +40,13 @@ pub struct World {
     wait: (Ms, Ms),
     dry_runs: u32,
     random: u64,
+    seed: u64,
     /// Ids the queue made, oldest first.
     made: Vec<Vec<u8>>,
     /// Every delivery: id and token.
     deliveries: Vec<(Vec<u8>, u64)>,
+    /// A walk through the queue that goes on with each step.
+    scan: Scan,
 }
 
 impl World {
@@ -55,8 +61,10 @@ impl World {
             wait: (0, 0),
             dry_runs: 0,
             random: 0,
+            seed: 2,
             made: Vec::new(),
             deliveries: Vec::new(),
+            scan: Scan::default(),
         }
     }
 
@@ -64,6 +72,7 @@ impl World {
         for step in steps {
             self.step(step);
             self.compare();
+            self.go_on_scanning();
         }
         self.reload();
     }
@@ -79,6 +88,12 @@ impl World {
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         self.random ^ self.random >> 29
+    }
+
+    /// A seed that no queue has had.
+    fn next_seed(&mut self) -> u64 {
+        self.seed += 1;
+        self.seed
     }
 
     /// Runs a command on the queue, and what it says to replicate on the replica. Where the model
@@ -412,8 +427,10 @@ impl World {
 
     /// A reload must give the same queue, byte for byte.
     fn reload(&mut self) {
-        self.queue = reloaded(&self.queue);
-        self.replica.queue = reloaded(&self.replica.queue);
+        let seeds = [self.next_seed(), self.next_seed()];
+        self.queue = reloaded(&self.queue, seeds[0]);
+        self.replica.queue = reloaded(&self.replica.queue, seeds[1]);
+        self.begin_scan_anew();
         // The shared wait is not kept.
         (self.wait, self.dry_runs) = ((0, 0), 0);
     }
@@ -423,7 +440,9 @@ impl World {
         std::mem::swap(&mut self.queue, &mut self.replica.queue);
         (self.wait, self.dry_runs) = ((0, 0), 0);
         // Whoever was the primary forgets the wait too.
-        self.replica.queue = reloaded(&self.replica.queue);
+        let seed = self.next_seed();
+        self.replica.queue = reloaded(&self.replica.queue, seed);
+        self.begin_scan_anew();
     }
 
     /// Id and token of every delivery, oldest first.
@@ -455,9 +474,9 @@ pub fn digest(queue: &Queue) -> Vec<Vec<u8>> {
     chunks
 }
 
-pub fn reloaded(queue: &Queue) -> Queue {
+pub fn reloaded(queue: &Queue, seed: u64) -> Queue {
     let chunks = snapshot(queue);
-    let mut loader = Loader::new(3);
+    let mut loader = Loader::new(seed);
     for chunk in &chunks {
         loader.feed(chunk).expect("a snapshot can be loaded");
     }
