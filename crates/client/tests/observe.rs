@@ -37,9 +37,29 @@ impl Log {
     }
 }
 
-/// The sums of the counters, by name and queue.
+/// The sums of the counters, and the values of the histograms, by name and queue.
 #[derive(Default)]
-struct Counters(Mutex<std::collections::HashMap<String, Arc<metrics::atomics::AtomicU64>>>);
+struct Counters(
+    Mutex<std::collections::HashMap<String, Arc<metrics::atomics::AtomicU64>>>,
+    Mutex<std::collections::HashMap<String, Arc<Values>>>,
+);
+
+#[derive(Default)]
+struct Values(Mutex<Vec<f64>>);
+
+impl metrics::HistogramFn for Values {
+    fn record(&self, value: f64) {
+        self.0.lock().unwrap().push(value);
+    }
+}
+
+fn name_of(key: &metrics::Key) -> String {
+    let labels: Vec<_> = key
+        .labels()
+        .map(|label| format!("{}={}", label.key(), label.value()))
+        .collect();
+    format!("{} {}", key.name(), labels.join(" "))
+}
 
 impl metrics::Recorder for &'static Counters {
     fn describe_counter(
@@ -65,11 +85,7 @@ impl metrics::Recorder for &'static Counters {
     }
 
     fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
-        let labels: Vec<_> = key
-            .labels()
-            .map(|label| format!("{}={}", label.key(), label.value()))
-            .collect();
-        let name = format!("{} {}", key.name(), labels.join(" "));
+        let name = name_of(key);
         metrics::Counter::from_arc(Arc::clone(self.0.lock().unwrap().entry(name).or_default()))
     }
 
@@ -79,14 +95,22 @@ impl metrics::Recorder for &'static Counters {
 
     fn register_histogram(
         &self,
-        _: &metrics::Key,
+        key: &metrics::Key,
         _: &metrics::Metadata<'_>,
     ) -> metrics::Histogram {
-        metrics::Histogram::noop()
+        let mut all = self.1.lock().unwrap();
+        metrics::Histogram::from_arc(Arc::clone(all.entry(name_of(key)).or_default()))
     }
 }
 
 impl Counters {
+    fn durations(&self, name: &str) -> Vec<f64> {
+        let all = self.1.lock().unwrap();
+        let name = format!("redis_mq_worker_{name}_seconds queue=q");
+        let values = all.get(&name);
+        values.map_or(Vec::new(), |values| values.0.lock().unwrap().clone())
+    }
+
     fn value(&self, name: &str) -> u64 {
         let name = format!("redis_mq_worker_{name}_total queue=q");
         let counters = self.0.lock().unwrap();
@@ -152,6 +176,9 @@ async fn each_change_of_state_is_one_line_and_messages_are_counted() {
     ] {
         assert_eq!(counters.value(name), value, "{name}");
     }
+    assert_eq!(counters.durations("wait").len(), 4);
+    assert_eq!(counters.durations("work").len(), 4);
+    assert!(worker.is_connected());
     assert_eq!(
         log.count(&["message{queue=q id=fine attempt=1}", "inside"]),
         1
@@ -171,12 +198,15 @@ async fn each_change_of_state_is_one_line_and_messages_are_counted() {
     slow_down_the_next_load(&server);
     server.shutdown(Shutdown::Save);
     eventually("it has noticed", async || worker.stats().outages >= 1).await;
+    assert!(!worker.is_connected());
+    assert!(worker.is_running());
     tokio::time::sleep(S(1)).await;
     server.start_again();
     eventually("it is back", async || {
         log.count(&["connected again", "dequeue"]) == 1
     })
     .await;
+    eventually("it says so", async || worker.is_connected()).await;
     let down = log.lines(&["WARN", "connection failed, retrying", "queue=q", "dequeue"]);
     assert_eq!(down.len(), 1, "{down:?}");
     let loading = log.lines(&["WARN", "still not connected", "dequeue", "BusyLoading"]);
@@ -204,7 +234,12 @@ async fn each_change_of_state_is_one_line_and_messages_are_counted() {
     let warning = log.lines(&["WARN", "the queue is long", "queue=q", "above=2"]);
     assert_eq!(warning.len(), 1, "{warning:?}");
     eventually("they are handled", async || worker.stats().finished == 6).await;
+    let waits = counters.durations("wait");
+    assert_eq!(waits.len(), 8);
+    assert!(waits[4..].iter().all(|wait| *wait >= 2.0), "{waits:?}");
+    assert_eq!(counters.durations("work").len(), 8);
     assert!(worker.stop(S(10)).await.is_clean());
+    assert!(!worker.is_connected());
     assert_eq!(log.count(&["the queue is long"]), 1);
     assert_eq!(log.count(&["INFO", "worker stopped", "queue=q"]), 1);
 }

@@ -451,7 +451,7 @@ async fn a_requeued_copy_is_handled_after_its_predecessor() {
     let texts = queue::<String>(url(), &name).await;
     let (tell, mut seen) = mpsc::unbounded_channel();
     let go = Arc::new(tokio::sync::Semaphore::new(0));
-    let _worker = quick(url(), &name)
+    let worker = quick(url(), &name)
         .build({
             let go = go.clone();
             move |message: Message<String>| {
@@ -466,6 +466,7 @@ async fn a_requeued_copy_is_handled_after_its_predecessor() {
         .unwrap();
     enqueue(&texts, "a", "old").await;
     assert_eq!(seen.recv().await, Some((1, "old".into())));
+    assert_eq!(worker.running_handlers(), 1);
     let copy = texts
         .enqueue_with(&"new".into(), with_id("a").requeue())
         .await
@@ -474,6 +475,7 @@ async fn a_requeued_copy_is_handled_after_its_predecessor() {
     go.add_permits(2);
     assert_eq!(seen.recv().await, Some((1, "new".into())));
     all_done(&texts, 2).await;
+    assert_eq!(worker.running_handlers(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

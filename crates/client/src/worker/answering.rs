@@ -80,7 +80,7 @@ struct Answering {
 impl Answering {
     fn new(core: Arc<Core>) -> Self {
         Self {
-            link: Link::new(Arc::clone(&core.spec), Side::Answer, Duration::ZERO),
+            link: Link::new(&core, Side::Answer, Duration::ZERO),
             sampler: Sampler::new(&core.spec.settings),
             warned: None,
             reasons: true,

@@ -14,7 +14,8 @@ use tokio::{
 use super::{
     delivery::{Delivery, LostLock},
     desk::Desk,
-    events::{Event, Events},
+    events::{Event, Events, Side},
+    link::Shown,
     meter::{Count, Meter},
     settings::Settings,
     slot::Runner,
@@ -77,6 +78,8 @@ pub(crate) struct Core {
     pub(crate) spec: Arc<Spec>,
     pub(crate) desk: Arc<Desk>,
     phase: watch::Sender<Phase>,
+    /// How the connections do that take, and answer.
+    links: [Arc<Shown>; 2],
     /// The dequeue connection, while it may be blocked.
     blocked: Mutex<Option<Identity>>,
     /// Whether nothing will be taken any more.
@@ -95,6 +98,7 @@ impl Core {
             desk: Arc::new(Desk::new(spec.settings.handlers)),
             spec,
             phase: watch::Sender::new(Phase::Running),
+            links: Default::default(),
             blocked: Mutex::new(None),
             taking_ended: watch::Sender::new(false),
             sample: Mutex::new(None),
@@ -105,6 +109,20 @@ impl Core {
 
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
+    }
+
+    pub(crate) fn shown(&self, side: Side) -> &Arc<Shown> {
+        match side {
+            Side::Dequeue => &self.links[0],
+            Side::Answer => &self.links[1],
+        }
+    }
+
+    /// Whether messages can be taken, and, as far as is known, answered.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.is_running()
+            && self.shown(Side::Dequeue).is_up()
+            && !self.shown(Side::Answer).is_down()
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -1,13 +1,20 @@
 //! One connection of a worker, and how it survives.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        Arc,
+    },
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 use tokio::time::{sleep_until, timeout, Instant};
 
 use super::{
-    core::{Identity, Spec},
+    core::{Core, Identity, Spec},
     events::{Event, Side},
     meter::Count,
 };
@@ -29,6 +36,32 @@ pub(crate) struct Link {
     /// Not before then.
     retry_at: Option<Instant>,
     state: State,
+    /// What the worker tells of this connection.
+    shown: Arc<Shown>,
+}
+
+/// Whether a connection works, for those who ask the worker.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    up: AtomicBool,
+    down: AtomicBool,
+}
+
+impl Shown {
+    fn set(&self, up: bool) {
+        self.up.store(up, Ordering::Relaxed);
+        self.down.store(!up, Ordering::Relaxed);
+    }
+
+    /// A command has been answered over it, and nothing has failed since.
+    pub(crate) fn is_up(&self) -> bool {
+        self.up.load(Ordering::Relaxed)
+    }
+
+    /// It has failed, or could not be opened, and does not work again yet.
+    pub(crate) fn is_down(&self) -> bool {
+        self.down.load(Ordering::Relaxed)
+    }
 }
 
 struct Open {
@@ -61,7 +94,8 @@ const REMIND_EVERY: Duration = Duration::from_secs(60);
 
 impl Link {
     /// `wait` is how long the server may hold back a reply on purpose.
-    pub(crate) fn new(spec: Arc<Spec>, side: Side, wait: Duration) -> Self {
+    pub(crate) fn new(core: &Core, side: Side, wait: Duration) -> Self {
+        let spec = Arc::clone(&core.spec);
         let settings = &spec.settings;
         let (least, most) = settings.reconnect;
         Self {
@@ -76,6 +110,7 @@ impl Link {
             backoff: Reconnect::new(least, most),
             retry_at: None,
             state: State::New,
+            shown: Arc::clone(core.shown(side)),
             spec,
         }
     }
@@ -116,6 +151,7 @@ impl Link {
         if let Some(open) = &mut self.open {
             open.proved = true;
         }
+        self.shown.set(true);
         let (queue, side) = (&self.spec.queue.shown, self.side.as_str());
         match std::mem::replace(&mut self.state, State::Up) {
             State::Up => return,
@@ -132,6 +168,7 @@ impl Link {
 
     /// The connection, or the attempt to open one, has failed: the next one is a new one.
     pub(crate) fn failed(&mut self, error: &RedisError) {
+        self.shown.set(false);
         let lasted = self
             .open
             .take()

@@ -1,6 +1,13 @@
 //! Counters of a worker: its own, and those of the `metrics` facade.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
+};
+
+#[cfg(feature = "metrics")]
+use super::facade;
+use crate::reply::Delivered;
 
 /// What a worker has done since it was built, whatever starts and stops came between.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,7 +44,8 @@ macro_rules! counts {
         #[derive(Debug, Clone, Copy)]
         pub(crate) enum Count { $($variant,)* }
 
-        const NAMES: &[(&str, &str)] = &[$(($name, $help),)*];
+        /// The counters of the `metrics` facade, and what they count.
+        pub(super) const NAMES: &[(&str, &str)] = &[$(($name, $help),)*];
 
         impl Meter {
             pub(crate) fn stats(&self) -> WorkerStats {
@@ -89,76 +97,43 @@ impl Meter {
         #[cfg(feature = "metrics")]
         self.facade.add(count as usize, n);
     }
-}
 
-#[cfg(feature = "metrics")]
-mod facade {
-    use std::sync::{PoisonError, RwLock};
-
-    use metrics::Recorder;
-
-    use super::NAMES;
-
-    /// The counters of the `metrics` facade, registered with the recorder of the moment: a program
-    /// may install its recorder after its workers have begun to count.
-    #[derive(Debug)]
-    pub(super) struct Facade {
-        queue: String,
-        counters: RwLock<Registered>,
+    /// The moment at which work begins; `None` while nobody records durations.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn begin_work(&self) -> Option<Instant> {
+        facade::is_installed().then(Instant::now)
     }
 
-    #[derive(Debug, Default)]
-    struct Registered {
-        /// Which recorder they are registered with.
-        with: Option<Identity>,
-        counters: Vec<metrics::Counter>,
+    #[cfg(not(feature = "metrics"))]
+    #[allow(clippy::unused_self, reason = "as with the facade")]
+    pub(crate) fn begin_work(&self) -> Option<Instant> {
+        None
     }
 
-    /// The address and the size of a recorder tell it from the one that does nothing, and from
-    /// another one.
-    type Identity = (usize, usize);
+    /// Work that began then has ended.
+    pub(crate) fn end_work(&self, began: Option<Instant>) {
+        if let Some(began) = began {
+            #[cfg(feature = "metrics")]
+            self.facade.worked(began.elapsed());
+            #[cfg(not(feature = "metrics"))]
+            let _ = began;
+        }
+    }
 
-    impl Facade {
-        pub(super) fn new(queue: &str) -> Self {
-            Self {
-                queue: queue.to_owned(),
-                counters: RwLock::default(),
+    /// These messages have been handed over. How long they had waited is by the server's clock
+    /// alone: a token is the moment of its delivery, in microseconds, or a little more.
+    pub(crate) fn waited(&self, deliveries: &[Delivered]) {
+        #[cfg(feature = "metrics")]
+        if facade::is_installed() {
+            for first in deliveries.iter().filter(|it| it.attempt == 1) {
+                let delivered_ms = u64::try_from(first.token).unwrap_or(0) / 1_000;
+                let waited_ms = delivered_ms.saturating_sub(first.enqueued_at_ms);
+                self.facade
+                    .waited(std::time::Duration::from_millis(waited_ms));
             }
         }
-
-        pub(super) fn add(&self, count: usize, n: u64) {
-            metrics::with_recorder(|recorder| {
-                let address = std::ptr::from_ref(recorder).cast::<()>().addr();
-                let identity = (address, std::mem::size_of_val(recorder));
-                {
-                    let registered = self.counters.read();
-                    let registered = registered.unwrap_or_else(PoisonError::into_inner);
-                    if registered.with == Some(identity) {
-                        return registered.counters[count].increment(n);
-                    }
-                }
-                let counters = self.register(recorder);
-                counters[count].increment(n);
-                *self
-                    .counters
-                    .write()
-                    .unwrap_or_else(PoisonError::into_inner) = Registered {
-                    with: Some(identity),
-                    counters,
-                };
-            });
-        }
-
-        fn register(&self, recorder: &dyn Recorder) -> Vec<metrics::Counter> {
-            let level = metrics::Level::INFO;
-            let metadata = metrics::Metadata::new(module_path!(), level, Some(module_path!()));
-            let counter = |(name, help): &(&'static str, &'static str)| {
-                recorder.describe_counter((*name).into(), None, (*help).into());
-                let labels = vec![metrics::Label::new("queue", self.queue.clone())];
-                recorder.register_counter(&metrics::Key::from_parts(*name, labels), &metadata)
-            };
-            NAMES.iter().map(counter).collect()
-        }
+        #[cfg(not(feature = "metrics"))]
+        let _ = deliveries;
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) mod delivery;
 mod desk;
 mod engine;
 mod events;
+#[cfg(feature = "metrics")]
+mod facade;
 #[cfg(test)]
 mod fake;
 mod heartbeat;
@@ -147,6 +149,21 @@ impl Worker {
     /// runtime that it was started in does.
     pub fn is_running(&self) -> bool {
         self.run().as_ref().is_some_and(|core| core.is_running())
+    }
+
+    /// Whether it takes messages and the server answers, for a readiness probe: it runs, the
+    /// connection that takes messages works, and the other one has not failed. That one is opened
+    /// with the first message. A server that has gone silent is noticed after the wait and the
+    /// [response timeout](WorkerBuilder::response_timeout), 8 seconds by default.
+    ///
+    /// A worker that is not connected loses nothing and tries on: no reason to restart it.
+    pub fn is_connected(&self) -> bool {
+        self.run().as_ref().is_some_and(|core| core.is_connected())
+    }
+
+    /// How many messages are being handled now.
+    pub fn running_handlers(&self) -> usize {
+        self.run().as_ref().map_or(0, |core| core.desk.running())
     }
 
     /// Everything that happens from now on. A listener that falls 4096 events behind misses some,

@@ -58,7 +58,9 @@ where
     fn slot(self: Arc<Self>, core: Arc<Core>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             while let Some(begun) = core.desk.next().await {
+                let began = core.spec.meter.begin_work();
                 let answer = self.guarded(&core, Arc::clone(&begun.delivery)).await;
+                core.spec.meter.end_work(began);
                 begun.finish(answer);
                 // Handlers that never wait must not keep others from running.
                 tokio::task::consume_budget().await;

@@ -72,7 +72,7 @@ impl Taking {
             EndOfQueue::SharedWait(_) => Duration::ZERO,
         };
         Self {
-            link: Link::new(Arc::clone(&core.spec), Side::Dequeue, wait),
+            link: Link::new(&core, Side::Dequeue, wait),
             rate: settings
                 .rate
                 .map(|(most, period)| RateLimit::new(most, period)),
@@ -219,6 +219,7 @@ impl Taking {
         }
         let spec = &self.core.spec;
         spec.meter.add(Count::Taken, deliveries.len());
+        spec.meter.waited(&deliveries);
         let deliveries = deliveries.into_iter().map(|delivered| {
             let delivery = Arc::new(Delivery::new(delivered, received));
             spec.events.send(|| Event::Taken {
