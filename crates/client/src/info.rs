@@ -1,6 +1,9 @@
 //! What the server tells of a queue and of a message.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    convert::Infallible,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use redis::Value;
 
@@ -184,6 +187,40 @@ pub struct StoredMessage<T> {
     pub group: Option<Vec<u8>>,
     /// When its time to live ends, on the server's clock; `None` is never.
     pub expires_at: Option<SystemTime>,
+}
+
+impl<T> StoredMessage<T> {
+    /// The same with other values.
+    pub fn map<U>(self, mut value: impl FnMut(T) -> U) -> StoredMessage<U> {
+        let mapped = self.try_map(|it| Ok::<_, Infallible>(value(it)));
+        match mapped {
+            Ok(mapped) => mapped,
+            Err(never) => match never {},
+        }
+    }
+
+    /// The same with other values, if each can be had.
+    pub fn try_map<U, E>(
+        self,
+        mut value: impl FnMut(T) -> Result<U, E>,
+    ) -> Result<StoredMessage<U>, E> {
+        Ok(StoredMessage {
+            value: value(self.value)?,
+            requeue: self.requeue.map(value).transpose()?,
+            id: self.id,
+            status: self.status,
+            attempts: self.attempts,
+            max_attempts: self.max_attempts,
+            priority: self.priority,
+            enqueued_at: self.enqueued_at,
+            due_at: self.due_at,
+            lock: self.lock,
+            reason: self.reason,
+            headers: self.headers,
+            group: self.group,
+            expires_at: self.expires_at,
+        })
+    }
 }
 
 /// `MQ.GET`'s reply before its payloads are decoded.

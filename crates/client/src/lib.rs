@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod browse;
 pub mod codec;
 pub mod connect;
 mod connection;
@@ -46,6 +47,7 @@ pub use crate::signal::shutdown_signal;
 pub use crate::tower::{service, TowerHandler};
 pub use crate::{
     backoff::ExpBackoff,
+    browse::{Peek, Scan, ScanPage},
     codec::{MessagePack, Raw},
     connect::{ClusterNodes, Connect},
     enqueue::{EnqueueOptions, Enqueued},

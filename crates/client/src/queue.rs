@@ -152,6 +152,10 @@ impl<T: ?Sized, C> Queue<T, C> {
         reply::unsigned(&self.query(&command).await?).ok_or(unexpected("MQ.CANCEL"))
     }
 
+    pub(crate) fn value_codec(&self) -> &C {
+        &self.codec
+    }
+
     pub(crate) fn command(&self, name: &'static str, id: Option<&MessageId>) -> Cmd {
         let mut command = redis::cmd(name);
         command.arg(&*self.name);
@@ -231,23 +235,8 @@ impl<T, C: Decode<T>> Queue<T, C> {
             Value::Nil => return Ok(None),
             value => stored_message(value).ok_or(unexpected("MQ.GET"))?,
         };
-        let decode = |payload: &[u8]| self.codec.decode(payload).map_err(Error::Decode);
-        Ok(Some(StoredMessage {
-            value: decode(&stored.value)?,
-            requeue: stored.requeue.as_deref().map(decode).transpose()?,
-            id: stored.id,
-            status: stored.status,
-            attempts: stored.attempts,
-            max_attempts: stored.max_attempts,
-            priority: stored.priority,
-            enqueued_at: stored.enqueued_at,
-            due_at: stored.due_at,
-            lock: stored.lock,
-            reason: stored.reason,
-            headers: stored.headers,
-            group: stored.group,
-            expires_at: stored.expires_at,
-        }))
+        let decode = |payload: Vec<u8>| self.codec.decode(&payload).map_err(Error::Decode);
+        stored.try_map(decode).map(Some)
     }
 }
 

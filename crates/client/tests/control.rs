@@ -9,7 +9,8 @@ use common::{
 };
 use redis_mq_client::{
     redis, EnqueueOptions, Error, Event, GroupSelection, GroupState, Headers, InFlight,
-    LimitChanges, LimitedBy, Message, Outcome, Queue, Rate, Status,
+    LimitChanges, LimitedBy, Message, MessageId, Outcome, Peek, Queue, Rate, Raw, Scan, ScanPage,
+    Status,
 };
 use tokio::sync::mpsc;
 
@@ -347,5 +348,99 @@ async fn a_retry_after_the_time_to_live_is_told_as_what_it_is() {
         assert_eq!(dead.unwrap(), "buried");
         let stats = worker.stats();
         assert_eq!((stats.expired, stats.dead, stats.retried), (1, 1, 0));
+    }
+}
+
+#[tokio::test]
+async fn dead_letters_are_shown_page_by_page_and_one_that_does_not_decode_stops_nobody() {
+    for url in urls() {
+        let name = fresh_name();
+        let numbers = queue::<u32>(&url, &name).await;
+        let bytes = queue::<[u8]>(&url, &name).await.codec(Raw);
+        let page = numbers.peek(&Peek::new()).await.unwrap();
+        assert!(page.is_empty(), "there is no queue");
+        for n in 0..5_u32 {
+            numbers
+                .enqueue_with(&n, with_id(&n.to_string()))
+                .await
+                .unwrap();
+        }
+        bytes.enqueue_with(&[0xc1], with_id("bad")).await.unwrap();
+
+        let next = numbers.peek(&Peek::new().count(2)).await.unwrap();
+        let ids: Vec<_> = next.iter().map(|message| message.id.to_string()).collect();
+        assert_eq!(ids, ["0", "1"]);
+        assert_eq!(next[1].value.as_ref().unwrap(), &1);
+
+        let worker = quick(&url, &name).codec(Raw).handlers(1);
+        let _worker = worker
+            .build(|_: Message<Vec<u8>>| async { Outcome::error("why not") })
+            .unwrap();
+        eventually("all are dead", async || info(&numbers).await.dead == 6).await;
+        let letters = Peek::new().status(Status::Dead).count(4);
+        let mut page = numbers.peek(&letters).await.unwrap();
+        let mut all = Vec::new();
+        while let Some(last) = page.last() {
+            let next = letters.clone().after(&last.id);
+            all.append(&mut page);
+            page = numbers.peek(&next).await.unwrap();
+        }
+        let ids: Vec<_> = all.iter().map(|letter| letter.id.to_string()).collect();
+        assert_eq!(ids, ["0", "1", "2", "3", "4", "bad"]);
+        let (bad, good) = all.split_last().unwrap();
+        assert!(bad.value.is_err() && good.iter().all(|letter| letter.value.is_ok()));
+        assert_eq!(bad.reason.as_deref(), Some(&b"why not"[..]));
+        let newest = letters.clone().reverse().count(1);
+        assert_eq!(numbers.peek(&newest).await.unwrap()[0].id, "bad");
+        let error = numbers
+            .peek(&letters.clone().after("none"))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("no such message"), "{error}");
+        let error = numbers.peek(&letters.count(0)).await.unwrap_err();
+        assert!(matches!(
+            error,
+            Error::InvalidOption {
+                option: "count",
+                ..
+            }
+        ));
+    }
+}
+
+#[tokio::test]
+async fn all_messages_are_found_by_their_ids() {
+    for url in urls() {
+        let texts = queue::<str>(&url, &fresh_name()).await;
+        assert_eq!(
+            texts.scan(0, &Scan::new()).await.unwrap(),
+            ScanPage::default()
+        );
+        for n in 0..250 {
+            enqueue(&texts, &format!("order:{n}"), EnqueueOptions::new()).await;
+        }
+        enqueue(&texts, "later", EnqueueOptions::new().delay(S(3_600))).await;
+        let found = async |scan: Scan| {
+            let (mut all, mut next) = (Vec::new(), Some(0));
+            while let Some(cursor) = next {
+                let page = texts.scan(cursor, &scan).await.unwrap();
+                all.extend(page.messages);
+                next = page.next;
+            }
+            all.sort_by_key(|(id, _): &(MessageId, Status)| id.clone());
+            all.dedup();
+            all
+        };
+        assert_eq!(found(Scan::new().count(10)).await.len(), 251);
+        let later = vec![("later".into(), Status::QueuedWithBackoff)];
+        assert_eq!(
+            found(Scan::new().status(Status::QueuedWithBackoff)).await,
+            later
+        );
+        assert_eq!(found(Scan::new().pattern("order:1?")).await.len(), 10);
+        let error = texts.scan(77, &Scan::new()).await.unwrap_err();
+        assert!(error.to_string().contains("cursor"), "{error}");
+        assert!(texts.scan(0, &Scan::new().count(0)).await.is_err());
+        assert!(texts.scan(0, &Scan::new().pattern("")).await.is_err());
     }
 }

@@ -13,7 +13,7 @@ use redis_mq_client::{
     redis::{self, aio::ConnectionLike},
     testing::{self, Run, TestServer, TestWorker},
     Connect, EndOfQueue, EnqueueOptions, Enqueued, Error, GroupSelection, LimitChanges, Message,
-    Outcome, Queue, Rate, RetryPolicy, Status, Worker,
+    Outcome, Peek, Queue, Rate, RetryPolicy, Scan, Status, Worker,
 };
 
 fn with_id(id: &str) -> EnqueueOptions {
@@ -138,6 +138,23 @@ where
         .enqueue_with(&"".into(), EnqueueOptions::new().group("g2").id("held"))
         .await;
     story.push(format!("{one:?}"));
+    for peek in [
+        Peek::new(),
+        Peek::new().status(Status::Dead).count(2).reverse(),
+    ] {
+        let page = queue.peek(&peek).await.unwrap();
+        let shown = page
+            .iter()
+            .map(|it| (&it.id, it.status, it.attempts, it.value.as_ref().ok()));
+        story.push(format!("{:?}", shown.collect::<Vec<_>>()));
+    }
+    let found = queue.scan(0, &Scan::new()).await.unwrap();
+    story.push(format!("{found:?}"));
+    let found = queue
+        .scan(0, &Scan::new().status(Status::Dead))
+        .await
+        .unwrap();
+    story.push(format!("{found:?}"));
     queue.pause_group("g2").await.unwrap();
     let page = queue.groups(0, 100).await.unwrap();
     let states = page.groups.iter().map(|group| (&group.name, group.state));

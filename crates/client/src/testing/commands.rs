@@ -2,8 +2,9 @@
 
 use redis::Value;
 use redis_mq_core::{
-    Backoff, Enqueue, EoqWaits, Full, LimitChanges, LimitError, Outcome, Priority, Queue, Scope,
-    Stale, Start, Timestamp, Token, Ttl, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES,
+    Backoff, Enqueue, EoqWaits, ForeignCursor, Full, LimitChanges, LimitError, Outcome, Peek,
+    PeekError, Priority, Queue, Scope, Stale, Start, Status, Timestamp, Token, Ttl, Verdict,
+    MAX_HEADER_BYTES, MAX_ID_BYTES,
 };
 
 use super::{
@@ -28,6 +29,8 @@ pub(super) fn run(state: &mut State, words: &[Vec<u8>]) -> Result<Value, Refusal
         "MQ.LIMIT" => limit(state, words),
         "MQ.PAUSE" => pause(state, words),
         "MQ.RESUME" => resume(state, words),
+        "MQ.PEEK" => peek(state, words),
+        "MQ.SCAN" => scan(state, words),
         "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.GROUPS" => inspect(state, &command, words),
         _ => Err(format!("ERR unknown command '{command}'")),
     }
@@ -241,6 +244,74 @@ fn resume(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
     }
     let resumed = state.change(name, |queue, turn| queue.resume(turn, group));
     Ok(int(u8::from(resumed.unwrap_or(false))))
+}
+
+fn status(words: &mut Words<'_>) -> Result<Status, Refusal> {
+    let name = words.bytes()?;
+    let named = |status: &Status| status.name().as_bytes().eq_ignore_ascii_case(name);
+    Status::ALL.into_iter().find(named).ok_or_else(syntax)
+}
+
+fn peek(state: &State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let (name, now) = (words.bytes()?, state.now());
+    let mut peek = Peek {
+        status: None,
+        count: 10,
+        after: None,
+        reverse: false,
+    };
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "STATUS" => peek.status = Some(status(words)?),
+            "COUNT" => peek.count = words.number()?,
+            "AFTER" => peek.after = Some(id(words)?),
+            "REV" => peek.reverse = true,
+            _ => return Err(syntax()),
+        }
+    }
+    let shown = state.look(name, |queue| {
+        let page = queue.peek(now, &peek)?;
+        Ok(Value::Array(page.iter().map(shown::message).collect()))
+    });
+    shown
+        .unwrap_or(Ok(Value::Nil))
+        .map_err(|error| match error {
+            PeekError::NoSuchMessage => "ERR no such message to go on after".to_owned(),
+            PeekError::Turns => syntax(),
+            PeekError::TooFar => {
+                "ERR too many messages of another status come before the next one, use MQ.SCAN"
+                    .to_owned()
+            }
+        })
+}
+
+/// Patterns are the module's own, and are not known here.
+fn scan(state: &State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let (name, now) = (words.bytes()?, state.now());
+    let (cursor, mut count, mut wanted) = (words.number()?, 100, None);
+    while let Some(option) = words.option() {
+        match option.as_str() {
+            "STATUS" => wanted = Some(status(words)?),
+            "COUNT" => count = words.number()?,
+            "MATCH" => return Err("ERR no patterns in a server for tests".to_owned()),
+            _ => return Err(syntax()),
+        }
+    }
+    let shown = state.look(name, |queue| {
+        let mut found = Vec::new();
+        let next = queue.scan(now, cursor, count, |message| {
+            if wanted.is_none_or(|wanted| wanted == message.status) {
+                let fields = vec![bulk(message.id.bytes()), bulk(message.status.name())];
+                found.push(Value::Array(fields));
+            }
+        })?;
+        Ok(Value::Array(vec![
+            bulk(next.to_string()),
+            Value::Array(found),
+        ]))
+    });
+    let foreign = |ForeignCursor| "ERR the cursor is not of this queue".to_owned();
+    shown.unwrap_or(Ok(Value::Nil)).map_err(foreign)
 }
 
 fn inspect(state: &State, command: &str, words: &mut Words<'_>) -> Result<Value, Refusal> {

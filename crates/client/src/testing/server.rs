@@ -22,7 +22,7 @@ use crate::{
 /// It knows the commands of redis-mq as far as this crate sends them, with the rules of the module
 /// itself. Its clock stands at a fixed instant, and moves only by [`advance`](Self::advance); what
 /// chance decides, as the jitter of pauses, is the same in every run. It does not wait: a blocking
-/// dequeue of nothing returns at once. Clones are the same server.
+/// dequeue of nothing returns at once. It knows no patterns of ids. Clones are the same server.
 #[derive(Clone)]
 pub struct TestServer(Arc<Mutex<State>>);
 
