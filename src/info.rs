@@ -67,7 +67,10 @@ pub static EXPIRED: Gauge = Gauge::new();
 /// Locks that ran out since the server started.
 pub static EXPIRED_LOCKS: Gauge = Gauge::new();
 
-static SINCE_START: [(&CStr, &Gauge); 7] = [
+/// Dead letters sent again since the server started.
+pub static REDRIVEN: Gauge = Gauge::new();
+
+static SINCE_START: [(&CStr, &Gauge); 8] = [
     (c"total_enqueued", &ENQUEUED),
     (c"total_delivered", &DELIVERED),
     (c"total_done", &DONE),
@@ -75,6 +78,7 @@ static SINCE_START: [(&CStr, &Gauge); 7] = [
     (c"total_dead", &DEAD),
     (c"total_expired_locks", &EXPIRED_LOCKS),
     (c"total_expired", &EXPIRED),
+    (c"total_redriven", &REDRIVEN),
 ];
 
 /// Queues in memory.

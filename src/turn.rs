@@ -158,6 +158,7 @@ fn end_of_change(
         (totals.retried, c"mq.retry", &info::RETRIED),
         (totals.dead, c"mq.dead", &info::DEAD),
         (totals.expired, c"mq.ttl", &info::EXPIRED),
+        (totals.redriven, c"mq.redrive", &info::REDRIVEN),
     ] {
         if number == 0 {
             continue;

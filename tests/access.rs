@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use common::{contract, contract_on, Client, Lab};
 use redis_mq_testkit::{ReplyExt, Server};
 
-const WRITES: [&str; 6] = [
+const WRITES: [&str; 7] = [
     "MQ.ENQUEUE {} p",
     "MQ.DEQUEUE {}",
     "MQ.DEQUEUE {} BLOCK 1",
     "MQ.DONE {} id 5",
     "MQ.EXTEND {} id 5 5",
     "MQ.CANCEL {} id",
+    "MQ.REDRIVE {} id",
 ];
 const READS: [&str; 5] = [
     "MQ.STATUS {} id",

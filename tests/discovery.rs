@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 15] = [
+const COMMANDS: [(&str, i64, i64); 16] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -23,6 +23,7 @@ const COMMANDS: [(&str, i64, i64); 15] = [
     ("mq.groups", -3, 1),
     ("mq.peek", -2, 1),
     ("mq.scan", -3, 1),
+    ("mq.redrive", -3, 1),
     ("mq.help", 1, 0),
 ];
 
@@ -116,6 +117,8 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.INFO q",
             "MQ.PEEK q STATUS dead COUNT 5 AFTER id REV",
             "MQ.SCAN q 0 MATCH id COUNT 5",
+            "MQ.REDRIVE q COUNT 5",
+            "MQ.REDRIVE q id id",
         ] {
             let keys = client.ok(&format!("COMMAND GETKEYS {line}"));
             assert_eq!(words(&keys), BTreeSet::from(["q".to_string()]), "{line}");
@@ -126,7 +129,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
                     "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.PEEK" | "MQ.SCAN" => &["RO", "access"],
                     "MQ.ENQUEUE" => &["RW", "insert"],
                     "MQ.DEQUEUE" => &["RW", "access", "update"],
-                    "MQ.EXTEND" => &["RW", "update"],
+                    "MQ.EXTEND" | "MQ.REDRIVE" => &["RW", "update"],
                     _ => &["RW", "delete"],
                 };
                 let expected: BTreeSet<_> = expected.iter().map(|flag| flag.to_string()).collect();
@@ -179,6 +182,7 @@ fn the_documentation_names_every_option() {
             ("mq.resume", "queue GROUP"),
             ("mq.groups", "queue cursor COUNT"),
             ("mq.peek", "queue status STATUS COUNT AFTER id REV"),
+            ("mq.redrive", "queue id n COUNT"),
             ("mq.scan", "queue cursor STATUS MATCH pattern COUNT"),
             ("mq.help", ""),
         ]);
@@ -233,6 +237,7 @@ fn help_shows_each_command_as_it_is_written() {
             "MQ.GET queue id",
             "MQ.CANCEL queue id [id ...]",
             "MQ.INFO queue",
+            "MQ.REDRIVE queue id [id ...] | COUNT n",
             "MQ.PEEK queue [STATUS status] [COUNT n] [AFTER id] [REV]",
             "MQ.SCAN queue cursor [STATUS status] [MATCH pattern] [COUNT n]",
         ] {

@@ -176,6 +176,11 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
             ("COUNT", "MQ.PEEK Q COUNT VALUE", vec!["0", "1001", last]),
             ("COUNT", "MQ.SCAN Q 0 COUNT VALUE", vec!["0", "10001", last]),
             ("cursor", "MQ.SCAN Q VALUE", vec![]),
+            (
+                "COUNT",
+                "MQ.REDRIVE Q COUNT VALUE",
+                vec!["0", "10001", last],
+            ),
         ] {
             for value in NO_NUMBERS.iter().chain(&out_of_range) {
                 scene.names(name, line, value.as_bytes());
@@ -220,6 +225,8 @@ fn an_id_that_is_empty_or_too_long_is_named() {
                 "MQ.STATUS Q VALUE",
                 "MQ.GET Q VALUE",
                 "MQ.PEEK Q AFTER VALUE",
+                "MQ.REDRIVE Q VALUE",
+                "MQ.REDRIVE Q dead VALUE",
                 "MQ.CANCEL Q VALUE",
                 "MQ.CANCEL Q queued VALUE",
                 "MQ.CANCEL Q queued dead VALUE held",
@@ -330,6 +337,9 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
         ] {
             scene.is_syntax_error(&format!("MQ.SCAN Q 0 {options}"));
         }
+        for options in ["COUNT", "count", "COUNT 5 dead", "COUNT 5 COUNT 5"] {
+            scene.is_syntax_error(&format!("MQ.REDRIVE Q {options}"));
+        }
         for options in [
             "zzz",
             "5",
@@ -412,6 +422,8 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.PEEK",
             "MQ.SCAN",
             "MQ.SCAN q",
+            "MQ.REDRIVE",
+            "MQ.REDRIVE q",
             "MQ.CANCEL",
             "MQ.CANCEL q",
             "MQ.INFO",

@@ -1,11 +1,11 @@
-//! MQ.PEEK and MQ.SCAN: looking at a queue.
+//! MQ.PEEK, MQ.SCAN and MQ.REDRIVE: looking at a queue and repairing it.
 
 mod common;
 
 use std::collections::BTreeSet;
 
 use common::{contract, contract_on, ids, Client, Fields, HOUR, STATUSES};
-use redis_mq_testkit::{ReplyExt, Server, Value};
+use redis_mq_testkit::{wait_until, ReplyExt, Server, Value, PATIENCE};
 
 /// MQ.PEEK; gives the ids.
 #[track_caller]
@@ -304,6 +304,131 @@ fn peek_and_scan_leave_a_queue_that_is_watched_alone() {
         client.ok("MULTI");
         client.ok("PING");
         assert_eq!(client.ok("EXEC").items().len(), 1);
+    });
+}
+
+#[test]
+fn letters_are_redriven_by_id_or_oldest_first_with_their_options() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let redrive = |client: &mut Client, what: &str| {
+            client.ok(&format!("MQ.REDRIVE {queue} {what}")).int()
+        };
+        for n in 0..5 {
+            let options = format!("ID d{n} ATTEMPTS 1 PRIORITY 2 LOCK 7777 HEADERS h GROUP g");
+            client.enqueue(&queue, "p", &options);
+            let delivery = client.take(&queue);
+            assert_eq!(client.done(&queue, &delivery, "RETRY"), "dead");
+        }
+        assert_eq!(redrive(&mut client, "d3 nobody"), 1);
+        assert_eq!(redrive(&mut client, "COUNT 2"), 2);
+        let info = client.info(&queue);
+        assert_eq!((info.int("dead"), info.int("queued")), (2, 3));
+        assert_eq!(info.int("total-redriven"), 3);
+        let mut order = Vec::new();
+        while let Some(delivery) = client.dequeue(&queue, "") {
+            assert_eq!((delivery.attempt, delivery.lock_ms), (1, 7777));
+            assert_eq!(delivery.more["headers"], b"h");
+            order.push(delivery.id());
+            client.done(&queue, &delivery, "");
+        }
+        assert_eq!(order, ["d3", "d0", "d1"]);
+    });
+}
+
+#[test]
+fn a_letter_whose_id_lives_stays_and_so_does_what_passes_the_length() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.put(&queue, "a", "dead");
+        client.put(&queue, "b", "dead");
+        client.enqueue(&queue, "p", "ID a");
+        client.ok(&format!("MQ.LIMIT {queue} LENGTH 1"));
+        assert_eq!(client.ok(&format!("MQ.REDRIVE {queue} a b")).int(), 0);
+        client.ok(&format!("MQ.LIMIT {queue} LENGTH 2"));
+        assert_eq!(client.ok(&format!("MQ.REDRIVE {queue} a b")).int(), 1);
+        assert_eq!(client.info(&queue).int("dead"), 1);
+    });
+}
+
+#[test]
+fn a_redriven_letter_wakes_who_waits_and_its_old_verdict_is_stale() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.enqueue(&queue, "p", "ID a ATTEMPTS 1 TTL 3600000 LOCK 30");
+        let lost = client.take(&queue);
+        wait_until(PATIENCE, || {
+            client.status(&queue, "a").as_deref() == Some("dead")
+        });
+        let mut waiter = lab.waiter(&queue, "BLOCK 0");
+        assert_eq!(client.ok(&format!("MQ.REDRIVE {queue} a")).int(), 1);
+        let delivery = waiter.delivery();
+        assert_eq!((delivery.id().as_str(), delivery.attempt), ("a", 1));
+        let message = client.message(&queue, "a");
+        assert_eq!(message.int("expires-at"), 0, "it has waited its time");
+        assert_eq!(message.text("reason"), None);
+        let error = client.try_done(&queue, &lost, "").unwrap_err();
+        assert!(error.starts_with("STALE"), "{error}");
+        // The one attempt is used again, and none before it.
+        assert_eq!(client.done(&queue, &delivery, "RETRY"), "dead");
+    });
+}
+
+#[test]
+fn redriving_is_an_event_a_count_and_the_same_on_a_replica() {
+    contract_on(Server::builder(), |lab| {
+        let replica = Server::start();
+        replica.replica_of(lab.server);
+        let mut client = lab.client();
+        client.ok("CONFIG SET notify-keyspace-events Ed");
+        let mut listener = lab.client();
+        listener.ok("PSUBSCRIBE __keyevent@0__:mq.redrive");
+        for n in 0..5 {
+            client.put("q", &format!("d{n}"), "dead");
+        }
+        let before = lab.server.info("mq", "mq_total_redriven").unwrap();
+        assert_eq!(client.ok("MQ.REDRIVE q COUNT 3").int(), 3);
+        let after = lab.server.info("mq", "mq_total_redriven").unwrap();
+        assert_eq!(
+            after.parse::<u64>().unwrap() - before.parse::<u64>().unwrap(),
+            3
+        );
+        assert!(listener.reply().is_ok(), "one event for all of them");
+        replica.wait_for_sync(lab.server);
+        let mut there = Client::connect(&replica, lab.protocol);
+        assert_eq!(there.digest("q"), client.digest("q"));
+        assert_eq!(there.info("q").int("total-redriven"), 3);
+        assert!(there
+            .line("MQ.REDRIVE q COUNT 1")
+            .unwrap_err()
+            .starts_with("READONLY"));
+        client.ok("COPY q copy");
+        assert_eq!(client.info("copy").int("total-redriven"), 3);
+        assert_eq!(client.digest("copy"), client.digest("q"));
+    });
+}
+
+#[test]
+fn letters_that_are_redriven_while_others_die_are_not_lost() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        for n in 0..100 {
+            client.enqueue(&queue, "p", &format!("ID {n} ATTEMPTS 1"));
+        }
+        let mut done = 0;
+        for round in 0.. {
+            let failing = round < 10;
+            for delivery in client.dequeue_many(&queue, 30, "") {
+                let verdict = if failing { "RETRY" } else { "" };
+                done += u32::from(client.done(&queue, &delivery, verdict) == "done");
+            }
+            client.ok(&format!("MQ.REDRIVE {queue} COUNT 17"));
+            if client.info(&queue).int("messages") == 0 {
+                break;
+            }
+            assert!(round < 100, "something is stuck");
+        }
+        assert_eq!(done, 100);
     });
 }
 

@@ -4,7 +4,7 @@ use redis_mq_core::{
     Backoff, Enqueue, Start, Timestamp, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES, MAX_SPAN_MS,
 };
 
-use crate::commands::{apply, cancel, dequeue, done, enqueue, extend, peek, scan, status};
+use crate::commands::{apply, cancel, dequeue, done, enqueue, extend, peek, redrive, scan, status};
 use crate::error::Error;
 use crate::glob;
 use crate::parse::is;
@@ -62,6 +62,15 @@ pub fn run(data: &[u8]) {
             assert!((1..=512).contains(&pattern.len()));
             // Whatever the pattern, it is compared to the end.
             glob::matches(pattern, data);
+        }
+    } else if known("MQ.REDRIVE") {
+        match checked(redrive::Redrive::parse(words)) {
+            Some(redrive::Redrive::Oldest(count)) => assert!((1..=10_000).contains(&count)),
+            Some(ids) => {
+                assert_eq!(ids.ids().count(), words.len() - 2);
+                ids.ids().for_each(check_id);
+            }
+            None => {}
         }
     } else if known("MQ.APPLY") {
         checked(apply::parse(words));

@@ -167,6 +167,13 @@ impl Pair {
             self.enqueue(&request);
         }
         self.enqueue(&Enqueue::new(b""));
+        self.turn(
+            |queue, turn| {
+                queue.redrive(turn, IDS[0]);
+                queue.redrive_oldest(turn, 2);
+            },
+            None,
+        );
         self.cancel(IDS[1]);
         self.let_time_act();
         self.compare();

@@ -23,7 +23,7 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(Status::ALL.len() + 21);
+    ctx.reply_map(Status::ALL.len() + 22);
     for (status, count) in Status::ALL.iter().zip(info.counts) {
         number(status.name(), count);
     }
@@ -65,6 +65,7 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
     number("paused-until", info.paused_until.millis());
     number("total-full", info.refused);
     number("total-expired", info.totals.expired);
+    number("total-redriven", info.totals.redriven);
 }
 
 impl Command for MqInfo {

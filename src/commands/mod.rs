@@ -19,6 +19,7 @@ mod page;
 pub mod pause;
 pub mod peek;
 pub mod record;
+pub mod redrive;
 pub mod scan;
 pub mod status;
 
@@ -34,6 +35,7 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<limit::MqLimit>(),
     Registered::of::<pause::MqPause>(),
     Registered::of::<pause::MqResume>(),
+    Registered::of::<redrive::MqRedrive>(),
     Registered::of::<status::MqStatus>(),
     Registered::of::<get::MqGet>(),
     Registered::of::<peek::MqPeek>(),
@@ -46,7 +48,7 @@ pub const COMMANDS: &[Registered] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::record::{Access, Kind};
+    use super::record::{Access, Argument, Kind};
     use super::*;
 
     #[test]
@@ -89,15 +91,20 @@ mod tests {
         }
     }
 
+    fn is_open(argument: &Argument) -> bool {
+        let alternatives = match argument.kind {
+            Kind::OneOf(alternatives) => alternatives,
+            _ => &[],
+        };
+        argument.optional || argument.multiple || alternatives.iter().any(is_open)
+    }
+
     #[test]
     fn the_arity_fits_the_arguments() {
         for command in COMMANDS {
             let record = command.record;
             let needed = 1 + record.arguments.iter().filter(|arg| !arg.optional).count();
-            let open = record
-                .arguments
-                .iter()
-                .any(|arg| arg.optional || arg.multiple);
+            let open = record.arguments.iter().any(is_open);
             let arity = if open {
                 -(needed as i32)
             } else {

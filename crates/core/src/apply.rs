@@ -117,6 +117,15 @@ impl Queue {
                 let slot = self.letter(key)?;
                 self.remove_letter(slot);
             }
+            Effect::Redrive { key } => {
+                let slot = self.letter(key)?;
+                if self.live(key).is_ok() {
+                    return Err(ApplyError::Diverged(
+                        "the id of a redriven dead letter is taken",
+                    ));
+                }
+                self.send_again(slot);
+            }
             Effect::Revive { key } => {
                 let slot = self.letter(key)?;
                 let State::Dead {

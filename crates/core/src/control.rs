@@ -224,14 +224,21 @@ impl Queue {
     }
 
     fn full(&self, group: &[u8]) -> Option<Full> {
-        let limits = self.limits();
+        let bytes = self.limits().bytes;
+        let is_too_large = bytes.is_some_and(|most| self.bytes() as u64 >= most);
+        match self.length_full(group) {
+            Some(Full::GroupLength) | None if is_too_large => Some(Full::Bytes),
+            full => full,
+        }
+    }
+
+    /// Why one more message of `group` would pass a length.
+    pub(crate) fn length_full(&self, group: &[u8]) -> Option<Full> {
         let counts = &self.counts;
         let open = counts.ready + counts.delayed + counts.locked + counts.locked_with_copy;
-        if limits.length.is_some_and(|most| open as u64 >= most) {
+        let length = self.limits().length;
+        if length.is_some_and(|most| open as u64 >= most) {
             return Some(Full::Length);
-        }
-        if limits.bytes.is_some_and(|most| self.bytes() as u64 >= most) {
-            return Some(Full::Bytes);
         }
         self.group_full(group)
     }

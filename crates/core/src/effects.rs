@@ -67,6 +67,10 @@ pub(crate) enum Effect<'a> {
     Expire {
         key: Key<'a>,
     },
+    /// A dead letter is sent again.
+    Redrive {
+        key: Key<'a>,
+    },
     /// Limits hold from now on, in place of those that there were.
     Limits {
         scope: Scope<'a>,
@@ -132,6 +136,7 @@ const TOKENS_AFTER: u8 = 14;
 /// Release, behind those released that stood before it; kinds from here on make version 2.
 const RETURN: u8 = 15;
 const EXPIRE: u8 = 16;
+const REDRIVE: u8 = 18;
 const LIMITS: u8 = 32;
 const PAUSE: u8 = 33;
 const GROUP_DUE: u8 = 34;
@@ -243,6 +248,7 @@ impl<'a> Effect<'a> {
             Self::Forget { key } => head(out, FORGET, key),
             Self::Revive { key } => head(out, REVIVE, key),
             Self::Expire { key } => head(out, EXPIRE, key),
+            Self::Redrive { key } => head(out, REDRIVE, key),
             Self::Limits { scope, limits } => {
                 out.push(LIMITS);
                 put_scope(out, *scope);
@@ -399,6 +405,7 @@ impl<'a> Effect<'a> {
             FORGET => Self::Forget { key },
             REVIVE => Self::Revive { key },
             EXPIRE => Self::Expire { key },
+            REDRIVE => Self::Redrive { key },
             _ => return Err(Damaged("an unknown effect")),
         })
     }

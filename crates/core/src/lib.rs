@@ -63,6 +63,7 @@ mod message;
 mod peek;
 mod queue;
 mod rate;
+mod redrive;
 mod released;
 mod relocate;
 mod scan;

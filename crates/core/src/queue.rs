@@ -88,6 +88,8 @@ pub struct Totals {
     pub expired_locks: u64,
     /// Messages whose time to live ended.
     pub expired: u64,
+    /// Dead letters that were sent again.
+    pub redriven: u64,
 }
 
 impl Totals {
@@ -102,6 +104,7 @@ impl Totals {
             dead: self.dead.wrapping_sub(before.dead),
             expired_locks: self.expired_locks.wrapping_sub(before.expired_locks),
             expired: self.expired.wrapping_sub(before.expired),
+            redriven: self.redriven.wrapping_sub(before.redriven),
         }
     }
 }

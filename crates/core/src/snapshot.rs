@@ -52,6 +52,7 @@ const HAS_FIELDS: u8 = 0x80;
 
 /// Fields of the header: totals that version 1 does not count.
 const TOTAL_EXPIRED: u64 = 1;
+const TOTAL_REDRIVEN: u64 = 3;
 
 /// Fields of a message, beside those of its content: since when it is ready, if not since it was
 /// enqueued; the fields of its copy's content; its place among what was released.
@@ -233,6 +234,9 @@ impl Queue {
         if self.totals.expired != 0 {
             put_numbers(out, TOTAL_EXPIRED, &[self.totals.expired]);
         }
+        if self.totals.redriven != 0 {
+            put_numbers(out, TOTAL_REDRIVEN, &[self.totals.redriven]);
+        }
     }
 
     /// What version 1 cannot say of a message; false if there is nothing.
@@ -284,6 +288,10 @@ impl Queue {
                             self.totals.expired = field.read(Reader::number)?;
                             Ok(())
                         }
+                        TOTAL_REDRIVEN => {
+                            self.totals.redriven = field.read(Reader::number)?;
+                            Ok(())
+                        }
                         _ => self.read_bound(field),
                     })?;
                 }
@@ -323,6 +331,7 @@ impl Queue {
             dead: total()?,
             expired_locks: total()?,
             expired: 0,
+            redriven: 0,
         };
         let paused = match reader.byte()? {
             0 => false,

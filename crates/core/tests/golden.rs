@@ -226,6 +226,10 @@ fn every_addition() -> Life {
         take(queue, turn, 60_000);
     });
     life.step(10, |queue, turn| queue.let_time_act(turn));
+    life.enqueue(11, b"comes again", |request| request.ttl = ttl(4, true));
+    life.step(20, |queue, turn| {
+        assert!(queue.redrive(turn, b"comes again"));
+    });
     life
 }
 

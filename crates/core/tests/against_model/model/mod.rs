@@ -399,6 +399,28 @@ impl Model {
         Some((self.live[at].clone(), lock))
     }
 
+    /// A dead letter begins anew as a message that is ready. Time has acted.
+    pub fn redrive(&mut self, now: Ms, id: &[u8]) -> bool {
+        let Some(at) = self.letter(id).filter(|_| self.find(id).is_none()) else {
+            return false;
+        };
+        let Letter { id, item, .. } = self.letters.remove(at);
+        self.add(&id, item, Place::Ready, now);
+        self.totals.redriven += 1;
+        true
+    }
+
+    /// The same with the oldest that can be sent again.
+    pub fn redrive_oldest(&mut self, now: Ms, count: usize) -> usize {
+        let ids: Vec<_> = self
+            .letters
+            .iter()
+            .map(|letter| letter.id.clone())
+            .collect();
+        let redriven = ids.iter().filter(|id| self.redrive(now, id));
+        redriven.take(count).count()
+    }
+
     /// Removes all of an id. Time has not acted, but a lock that has run out is counted, and what has
     /// expired is not there.
     pub fn cancel(&mut self, now: Ms, id: &[u8]) -> bool {

@@ -3,6 +3,7 @@
 
 mod ask;
 mod pages;
+mod repair;
 mod replica;
 mod scan;
 pub mod step;
@@ -134,6 +135,8 @@ impl World {
             Step::Done { target, verdict } => self.done(target, verdict),
             Step::Extend { target, span } => self.extend(target, *span),
             Step::Cancel(ids) => self.cancel(ids),
+            Step::Redrive(ids) => self.redrive(ids),
+            Step::RedriveOldest(count) => self.redrive_oldest(*count),
             Step::Poll(waits) => self.poll(waits),
             Step::LetTimeAct => self.let_time_act(),
             Step::Clock(step) => self.now_us = step.after(self.now_us, self.model.next_due()),

@@ -27,6 +27,8 @@ pub enum Step {
         span: Ms,
     },
     Cancel(Vec<Id>),
+    Redrive(Vec<Id>),
+    RedriveOldest(usize),
     /// Listed waits, or none for the exponential ones.
     Poll(Vec<Ms>),
     LetTimeAct,
@@ -334,6 +336,8 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
             .prop_map(|(target, verdict)| Step::Done { target, verdict }),
         2 => (target(old), ms()).prop_map(|(target, span)| Step::Extend { target, span }),
         1 => vec(id(), 1..3).prop_map(Step::Cancel),
+        2 => vec(id(), 1..3).prop_map(Step::Redrive),
+        1 => (1..4usize).prop_map(Step::RedriveOldest),
         2 => vec(ms(), 0..3).prop_map(Step::Poll),
         1 => Just(Step::LetTimeAct),
         10 => clock().prop_map(Step::Clock),
