@@ -119,6 +119,11 @@ impl EnqueueOptions {
         self
     }
 
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn current_headers(&self) -> Option<&Headers> {
+        self.headers.as_ref()
+    }
+
     /// If no consumer has got the message that long after it was accepted, it goes, and its id is
     /// free. It has to be longer than the delay. Replaces [`Self::ttl_bury`].
     pub fn ttl(mut self, time: Duration) -> Self {

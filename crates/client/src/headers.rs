@@ -70,6 +70,13 @@ impl Headers {
         self.bytes.is_empty()
     }
 
+    /// Whether they are lines by convention, and nothing else.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn is_lines(&self) -> bool {
+        let is_line = |line: &[u8]| line.is_empty() || line.contains(&b':');
+        std::str::from_utf8(&self.bytes).is_ok() && self.bytes.split(|b| *b == b'\n').all(is_line)
+    }
+
     /// What is wrong with them, if anything is.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if self.malformed {

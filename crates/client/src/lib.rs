@@ -25,6 +25,7 @@ mod reply;
 #[cfg(feature = "signals")]
 mod signal;
 mod status;
+mod telemetry;
 #[cfg(test)]
 mod test_support;
 #[cfg(feature = "testing")]

@@ -13,6 +13,7 @@ use crate::{
     info::{stored_message, QueueInfo, StoredMessage},
     reply,
     status::Status,
+    telemetry::Enqueueing,
 };
 
 /// How many messages [`Queue::enqueue_many`] sends before it reads the replies.
@@ -182,7 +183,18 @@ impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
         value: &T,
         options: EnqueueOptions,
     ) -> Result<Enqueued, Error> {
-        let command = self.enqueue_command(value, &options)?;
+        let span = Enqueueing::begin(&self.name);
+        let options = span.carried_by(options);
+        let enqueued = self.send(value, &options).await;
+        span.end(
+            enqueued.as_ref().ok().map(Enqueued::id),
+            enqueued.as_ref().err(),
+        );
+        enqueued
+    }
+
+    async fn send(&self, value: &T, options: &EnqueueOptions) -> Result<Enqueued, Error> {
+        let command = self.enqueue_command(value, options)?;
         reply::enqueued(self.query(&command).await?).ok_or(unexpected("MQ.ENQUEUE"))
     }
 
@@ -199,10 +211,21 @@ impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
         I: IntoIterator<Item = (&'a T, EnqueueOptions)>,
         T: 'a,
     {
-        let commands = messages
+        let span = Enqueueing::begin(&self.name);
+        let commands: Result<Vec<_>, _> = messages
             .into_iter()
-            .map(|(value, options)| self.enqueue_command(value, &options))
-            .collect::<Result<Vec<_>, _>>()?;
+            .map(|(value, options)| self.enqueue_command(value, &span.carried_by(options)))
+            .collect();
+        let count = commands.as_ref().map_or(0, Vec::len);
+        let outcomes = match commands {
+            Ok(commands) => self.send_many(commands).await,
+            Err(error) => Err(error),
+        };
+        span.end_batch(count, outcomes.as_ref().err());
+        outcomes
+    }
+
+    async fn send_many(&self, commands: Vec<Cmd>) -> Result<Vec<Result<Enqueued, Error>>, Error> {
         let mut outcomes = Vec::with_capacity(commands.len());
         let mut connection = self.connection.share();
         let mut commands = commands.into_iter().peekable();

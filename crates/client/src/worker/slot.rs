@@ -17,6 +17,7 @@ use crate::{
     message::Message,
     outcome::{Answer, Outcome, Pause},
     policy::{Cause, Failure},
+    telemetry::Processing,
 };
 
 /// Makes slots: the handler and the codec, with their types forgotten.
@@ -87,6 +88,11 @@ where
     /// Decoding, handling, policies, and the texts of errors are the user's code: whatever panics
     /// there, there is an answer.
     async fn guarded(&self, core: &Core, delivery: Arc<Delivery>) -> Answer {
+        let processing = Processing::begin(&core.spec.queue, &delivery);
+        processing.around(self.caught(core, delivery)).await
+    }
+
+    async fn caught(&self, core: &Core, delivery: Arc<Delivery>) -> Answer {
         let span = tracing::info_span!(
             "message",
             queue = %core.spec.queue.shown,
