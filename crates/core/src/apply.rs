@@ -87,6 +87,9 @@ impl Queue {
             }
             Effect::End { key, finish } => {
                 let slot = self.live(key)?;
+                if self.messages.get(slot).open_token().is_none() {
+                    return Err(ApplyError::Diverged("an ended delivery was not made"));
+                }
                 self.finish(slot, *finish);
             }
             Effect::Extend { key, until } => {
@@ -115,7 +118,7 @@ impl Queue {
             }
             Effect::Forget { key } => {
                 let slot = self.letter(key)?;
-                self.remove_letter(slot);
+                self.drop_letter(slot);
             }
             Effect::Redrive { key } => {
                 let slot = self.letter(key)?;

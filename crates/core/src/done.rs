@@ -286,7 +286,8 @@ impl Queue {
                 self.kinds.released = true;
                 let message = self.messages.get_mut(slot);
                 message.attempts = message.attempts.saturating_sub(1);
-                let token = state.open_token().unwrap_or(Token::MAX);
+                // Without a token there is no delivery to end, and nobody comes here.
+                let token = state.open_token().unwrap_or(self.last_token());
                 self.link_released(slot, token, way);
                 self.start_timer(slot);
                 Ended::Queued

@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use redis_mq_core::{
-    Backoff, Damaged, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span,
-    Start, Token, Ttl, Turn, Verdict, SNAPSHOT_VERSION,
+    ApplyError, Backoff, Damaged, Enqueue, Loader, Log, Now, Priority, Queue, Replication,
+    Settings, Span, Start, Token, Ttl, Turn, Verdict, SNAPSHOT_VERSION,
 };
 
 /// Version and frame in front of effects.
@@ -314,6 +314,26 @@ fn damaged_effects_are_an_error_or_leave_a_sound_queue() {
             );
         });
     }
+}
+
+#[test]
+fn an_effect_that_ends_a_delivery_which_nobody_made_is_an_error() {
+    const RELEASE: u8 = 9;
+    let (settings, mut log) = (Settings::default(), Log::default());
+    let mut queue = Queue::new(1);
+    let mut turn = Turn::new(Now::from_micros(NOW_US), 1, &settings, &mut log);
+    queue.enqueue(&mut turn, &Enqueue::new(b"p").id(b"a"));
+    let Replication::Effects(effects) = log.replication() else {
+        panic!("the first step is spelled out");
+    };
+    let frame = &effects[..EFFECTS_HEADER];
+    let release = [frame, &[RELEASE, 2, b'a']].concat();
+    assert!(matches!(
+        queue.apply(&release),
+        Err(ApplyError::Diverged(_))
+    ));
+    let again = load(&snapshot(&queue)).expect("it is as sound as before");
+    assert_eq!(snapshot(&again), snapshot(&queue));
 }
 
 #[test]
