@@ -51,6 +51,8 @@ pub enum Error {
     ReplicationOnly,
     /// This server's queue is not the one that its primary, or the author of its append-only file, had.
     Diverged(&'static str),
+    /// A step at the queue was given up half way, and nobody knows what it left.
+    OutOfService,
     /// A fault of the module, which is in the log.
     Internal,
 }
@@ -93,6 +95,9 @@ impl fmt::Display for Error {
                 f.write_str("ERR this command is for replication and the append-only file only")
             }
             Error::Diverged(what) => write!(f, "ERR replication has diverged: {what}"),
+            Error::OutOfService => f.write_str(
+                "ERR the queue is out of service after an internal error: see the server's log",
+            ),
             Error::Internal => f.write_str("ERR internal error"),
         }
     }
@@ -141,6 +146,7 @@ mod tests {
             Error::ForeignCursor,
             Error::ReplicationOnly,
             Error::Diverged("a message is not there"),
+            Error::OutOfService,
             Error::Internal,
         ];
         for error in errors {

@@ -64,13 +64,15 @@ pub static RETRIED: Gauge = Gauge::new();
 pub static DEAD: Gauge = Gauge::new();
 /// Messages whose time to live ended before they were handed over, since the server started.
 pub static EXPIRED: Gauge = Gauge::new();
+/// Dead letters above the number that is kept, since the server started.
+pub static DEAD_DROPPED: Gauge = Gauge::new();
 /// Locks that ran out since the server started.
 pub static EXPIRED_LOCKS: Gauge = Gauge::new();
 
 /// Dead letters sent again since the server started.
 pub static REDRIVEN: Gauge = Gauge::new();
 
-static SINCE_START: [(&CStr, &Gauge); 8] = [
+static SINCE_START: [(&CStr, &Gauge); 9] = [
     (c"total_enqueued", &ENQUEUED),
     (c"total_delivered", &DELIVERED),
     (c"total_done", &DONE),
@@ -79,6 +81,7 @@ static SINCE_START: [(&CStr, &Gauge); 8] = [
     (c"total_expired_locks", &EXPIRED_LOCKS),
     (c"total_expired", &EXPIRED),
     (c"total_redriven", &REDRIVEN),
+    (c"total_dead_dropped", &DEAD_DROPPED),
 ];
 
 /// Queues in memory.

@@ -20,6 +20,9 @@ pub mod info;
 mod looks;
 pub mod parse;
 pub mod redis;
+pub mod rest;
+mod scratch;
+pub mod stored;
 pub mod turn;
 pub mod wake;
 

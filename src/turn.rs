@@ -1,8 +1,8 @@
 //! How every command works on a queue: open the key, take one turn, send the effects, wake who waits.
 
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rand::RngCore;
 use redis_mq_core::{
     ApplyError, Changes, Mark, Now, Queue, Replication, Settings, Span, Token, Turn,
 };
@@ -10,10 +10,13 @@ use redis_mq_core::{
 use crate::authority;
 use crate::commands::apply;
 use crate::config;
-use crate::datatype::{StoredQueue, QUEUE_TYPE};
+use crate::datatype::QUEUE_TYPE;
 use crate::error::Error;
 use crate::info;
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
+use crate::rest;
+use crate::scratch;
+use crate::stored::StoredQueue;
 use crate::wake;
 
 /// The largest token that a queue of this server has given, as far as clocks and deliveries account for
@@ -73,25 +76,20 @@ pub fn take<R>(
             None => return Ok(None),
         },
     };
-    let StoredQueue {
-        queue,
-        log,
-        random,
-        is_new_here,
-        ..
-    } = stored;
+    let is_new_here = mem::take(&mut stored.is_new_here);
+    let queue = stored.begin_step()?;
     let mark = queue.mark();
-    let settings = settings();
-    let mut turn = Turn::new(now, random.next_u64(), &settings, log);
+    let (settings, mut log) = (settings(), scratch::log());
+    let mut turn = Turn::new(now, scratch::random(), &settings, &mut log);
     if form == ReplicateAs::Effects {
         turn.spell_out();
     }
-    if *is_new_here {
-        *is_new_here = false;
+    if is_new_here {
         queue.continue_tokens(&mut turn, Token::new(LARGEST_TOKEN.load(Ordering::Relaxed)));
     }
     let result = step(queue, &mut turn);
-    match stored.log.replication() {
+    stored.end_step();
+    match log.replication() {
         Replication::Nothing if was_missing => {
             // Nobody else has learned of it.
             key.delete();
@@ -99,12 +97,13 @@ pub fn take<R>(
         }
         Replication::Nothing => {
             wake::after(ctx, name, now, stored);
+            rest::after(ctx, name, stored);
             return Ok(Some(result));
         }
         Replication::Verbatim => ctx.replicate_verbatim(),
         Replication::Effects(effects) => ctx.replicate(apply::NAME, name, effects),
     }
-    stored.log.trim();
+    scratch::keep(log);
     end_of_change(ctx, name, now, key, &mark);
     Ok(Some(result))
 }
@@ -117,8 +116,11 @@ pub fn obey(
 ) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, &QUEUE_TYPE, name)?;
     let stored = key.value_or_create(StoredQueue::new)?;
-    let mark = stored.queue.mark();
-    step(&mut stored.queue)?;
+    let queue = stored.begin_step()?;
+    let mark = queue.mark();
+    let obeyed = step(queue);
+    stored.end_step();
+    obeyed?;
     ctx.replicate_verbatim();
     end_of_change(ctx, name, Now::from_micros(ctx.now_us()), key, &mark);
     ctx.reply_null();
@@ -138,14 +140,18 @@ fn end_of_change(
     let Some(stored) = key.value_mut() else {
         return;
     };
-    let Changes { totals, kinds, .. } = stored.queue.changes_since(mark);
+    let Some(queue) = stored.working() else {
+        return;
+    };
+    let Changes { totals, kinds, .. } = queue.changes_since(mark);
     if totals.delivered != 0 {
         let floor = Token::new(LARGEST_TOKEN.load(Ordering::Relaxed));
-        let token = stored.queue.justified_token(floor, totals.delivered);
+        let token = queue.justified_token(floor, totals.delivered);
         LARGEST_TOKEN.store(token.max(floor).value(), Ordering::Relaxed);
     }
-    stored.share.follow(&stored.queue);
+    stored.follow();
     wake::after(ctx, name, now, stored);
+    rest::after(ctx, name, stored);
     drop(key);
     ctx.signal_modified(name);
     // What a server reads again when it starts was counted by the one that wrote it.
@@ -159,6 +165,7 @@ fn end_of_change(
         (totals.dead, c"mq.dead", &info::DEAD),
         (totals.expired, c"mq.ttl", &info::EXPIRED),
         (totals.redriven, c"mq.redrive", &info::REDRIVEN),
+        (totals.dropped, c"mq.dead-dropped", &info::DEAD_DROPPED),
     ] {
         if number == 0 {
             continue;
@@ -195,7 +202,7 @@ pub fn look<R>(
     step: impl FnOnce(&Queue) -> R,
 ) -> Result<Option<R>, Error> {
     let key = ReadKey::open(ctx, &QUEUE_TYPE, name)?;
-    Ok(key.map(|key| step(&key.value().queue)))
+    key.map(|key| key.value().show(step)).transpose()
 }
 
 /// The same for the module's own looks, which no statistics count.
@@ -205,5 +212,5 @@ pub fn peek<R>(
     step: impl FnOnce(&Queue) -> R,
 ) -> Result<Option<R>, Error> {
     let key = ReadKey::peek(ctx, &QUEUE_TYPE, name)?;
-    Ok(key.map(|key| step(&key.value().queue)))
+    key.map(|key| key.value().show(step)).transpose()
 }

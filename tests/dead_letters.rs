@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{args, ask, contract, contract_on, HOUR};
-use redis_mq_testkit::{ReplyExt, Server};
+use common::{args, ask, contract, contract_on, Client, Protocol, HOUR};
+use redis_mq_testkit::{wait_until, ReplyExt, Server, PATIENCE};
 
 #[test]
 fn retry_of_the_last_attempt_is_dead_and_says_why() {
@@ -162,13 +162,52 @@ fn the_oldest_dead_letters_go_beyond_the_cap() {
         client.enqueue(&queue, "p", "ID d PRIORITY 0");
         let delivery = client.take(&queue);
         assert_eq!(client.done(&queue, &delivery, "ERROR"), "dead");
-        assert_eq!(client.info(&queue).int("dead"), 3);
+        let info = client.info(&queue);
+        assert_eq!((info.int("dead"), info.int("total-dead-dropped")), (3, 1));
         assert_eq!(client.status(&queue, "b").as_deref(), Some("dead"));
         // The letter of `a` went; what lives under its id keeps its place and its dedupe.
         assert_eq!(client.enqueue(&queue, "again", "ID a"), "queued");
         assert_eq!(client.take(&queue).payload(), "alive");
         assert_eq!(client.enqueue(&queue, "again", "ID a"), "locked");
     });
+}
+
+/// Waits until so many dead letters are left in all queues; no command touches one.
+#[track_caller]
+fn wait_for_letters(server: &Server, count: &str) {
+    wait_until(PATIENCE, || {
+        server.info("mq", "mq_messages_dead").as_deref() == Some(count)
+    });
+}
+
+#[test]
+fn where_fewer_letters_are_kept_than_before_queues_at_rest_let_go_of_the_oldest() {
+    let server = Server::builder().start();
+    if !server.version().offers_redis(7, 0) {
+        return; // there is no CONFIG SET for modules before 7.0
+    }
+    let mut client = Client::connect(&server, Protocol::Resp2);
+    for queue in ["a", "b"] {
+        for number in 0..1_500 {
+            client.enqueue(queue, "p", &format!("ID {number}"));
+        }
+        for delivery in client.dequeue_many(queue, 1_500, "") {
+            client.done(queue, &delivery, "ERROR");
+        }
+    }
+    client.ok("CONFIG SET mq.max-dead 1400");
+    wait_for_letters(&server, "2800");
+    client.ok("CONFIG SET mq.max-dead 2000");
+    client.ok("CONFIG SET mq.max-dead 10");
+    wait_for_letters(&server, "20");
+    assert_eq!(client.status("a", "1489"), None);
+    assert_eq!(client.status("a", "1490").as_deref(), Some("dead"));
+    assert_eq!(client.info("a").int("total-dead-dropped"), 1_490);
+    let all = server.info("mq", "mq_total_dead_dropped");
+    assert_eq!(all.as_deref(), Some("2980"));
+    // The same for a limit of the queue's own.
+    client.ok("MQ.LIMIT b DEAD 3");
+    wait_for_letters(&server, "13");
 }
 
 #[test]

@@ -260,6 +260,7 @@ fn info_is_a_map_with_its_fields_in_their_order() {
             "total-full",
             "total-expired",
             "total-redriven",
+            "total-dead-dropped",
         ];
         assert!(reply.starts_with(&map(lab, fields.len())), "{reply:?}");
         let mut at = 0;

@@ -1,7 +1,5 @@
 //! MQ.DEQUEUE
 
-use rand::rngs::SmallRng;
-use rand::{RngCore, SeedableRng};
 use redis_mq_core::{Delivery, EoqWaits, Now, Span};
 
 use super::record::{Access, Argument, Group, Kind, Record};
@@ -10,6 +8,7 @@ use crate::error::Error;
 use crate::info::BLOCKED_CONSUMERS;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{wait_on_key, Args, Command, Ctx, KeyName, Served, Waiting};
+use crate::scratch;
 use crate::turn::{self, Missing, ReplicateAs};
 use crate::wake::{self, PAUSED_RETRY_MS};
 
@@ -128,7 +127,7 @@ impl Dequeue {
             (Some(got), _) => got,
             // Polling creates no queue; each such poll is a first dry run.
             (None, Wait::EndOfQueue(pauses)) => {
-                let random = SmallRng::from_os_rng().next_u64();
+                let random = scratch::random();
                 Got::Pause(pauses.waits().draw(0, random, &turn::settings()))
             }
             (None, _) => Got::Nothing,

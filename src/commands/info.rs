@@ -23,7 +23,7 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(Status::ALL.len() + 22);
+    ctx.reply_map(Status::ALL.len() + 23);
     for (status, count) in Status::ALL.iter().zip(info.counts) {
         number(status.name(), count);
     }
@@ -66,6 +66,7 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
     number("total-full", info.refused);
     number("total-expired", info.totals.expired);
     number("total-redriven", info.totals.redriven);
+    number("total-dead-dropped", info.totals.dropped);
 }
 
 impl Command for MqInfo {

@@ -9,6 +9,7 @@ use crate::redis::{
     subscribe, subscribe_keys, Ctx, Event, EventHandler, EventKind, KeyEventHandler, KeyEvents,
     KeyName, LoadError, ReadKey,
 };
+use crate::rest;
 
 struct Behind;
 
@@ -27,9 +28,15 @@ impl EventHandler for Behind {
                 let mut state = state();
                 state.databases.swap(first, second);
                 state.rounds.keys_have_moved();
+                rest::swap(first, second);
             }
-            Event::Cron if authority::of_time(ctx) == Right::Decide => {
-                state().check_timer(ctx, ctx.clock_us() / 1000);
+            Event::Cron => {
+                rest::tick(ctx);
+                if authority::of_time(ctx) == Right::Decide {
+                    let mut state = state();
+                    state.check_settings();
+                    state.check_timer(ctx, ctx.clock_us() / 1000);
+                }
             }
             _ => {}
         }

@@ -10,15 +10,18 @@ mod handle;
 mod round;
 mod timer;
 
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redis_mq_core::Now;
 
 use crate::authority;
-use crate::datatype::{StoredQueue, QUEUE_TYPE};
+use crate::config;
+use crate::datatype::QUEUE_TYPE;
 use crate::info::BLOCKED_CONSUMERS;
 use crate::looks::{Class, Databases, Look, Place, Plan, Waiters};
 use crate::redis::{tells_of_renames, Ctx, KeyName, TimerId, WriteKey};
+use crate::stored::StoredQueue;
 
 use clock::SeenClock;
 pub use events::register;
@@ -41,6 +44,8 @@ struct State {
     /// What consumers asked for last: all that wait for a queue ask the same one after the other.
     last_asked: Option<(u64, Arc<Look>)>,
     clock: SeenClock,
+    /// How many dead letters a queue keeps, as it was last.
+    max_dead: u32,
     /// The running timer, and the instant it fires at.
     timer: Option<(TimerId, u64)>,
 }
@@ -52,6 +57,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     rounds: Rounds::new(),
     last_asked: None,
     clock: SeenClock::new(),
+    max_dead: 0,
     timer: None,
 });
 
@@ -66,10 +72,10 @@ fn state() -> MutexGuard<'static, State> {
 /// module looks at the queue when its next message falls due.
 #[inline]
 pub fn after(ctx: &Ctx, name: KeyName<'_>, now: Now, stored: &mut StoredQueue) {
-    if BLOCKED_CONSUMERS.value() != 0 && stored.queue.ready_len() != 0 {
+    if BLOCKED_CONSUMERS.value() != 0 && stored.ready_len() != 0 {
         ctx.signal_ready(name);
     }
-    if let Some(due) = stored.queue.next_due() {
+    if let Some(due) = stored.next_due() {
         if due.millis() < stored.look.covers() {
             let now_ms = now.instant().millis();
             note(ctx, name, now_ms, due.millis(), stored);
@@ -81,7 +87,7 @@ pub fn after(ctx: &Ctx, name: KeyName<'_>, now: Now, stored: &mut StoredQueue) {
 fn met(ctx: &Ctx, name: KeyName<'_>) {
     if let Ok(mut key) = WriteKey::open(ctx, &QUEUE_TYPE, name) {
         if let Some(stored) = key.value_mut() {
-            if let Some(due) = stored.queue.next_due() {
+            if let Some(due) = stored.next_due() {
                 let now_ms = ctx.clock_us() / 1000;
                 // What is due longer is no backlog: it has not been looked at.
                 note(ctx, name, now_ms, due.millis().max(now_ms + 1), stored);
@@ -108,7 +114,7 @@ fn note(ctx: &Ctx, name: KeyName<'_>, now_ms: u64, due: u64, stored: &mut Stored
 /// A queue was read from a dump or copied for this place, where the server tells the place. While a
 /// data set is loaded nothing is noted: its end starts a round.
 pub fn placed(db: i32, name: &[u8], stored: &mut StoredQueue) {
-    if let Some(due) = stored.queue.next_due().filter(|_| authority::decides()) {
+    if let Some(due) = stored.next_due().filter(|_| authority::decides()) {
         let mut state = state();
         let (class, due) = (state.class(db, name), due.millis());
         // There is no context to set the timer with; the server's next periodic event does.
@@ -124,10 +130,10 @@ pub fn wait_begins(ctx: &Ctx, name: KeyName<'_>) {
     let Some(stored) = key.value_mut() else {
         return;
     };
-    if stored.queue.ready_len() != 0 {
+    if stored.ready_len() != 0 {
         ctx.signal_ready(name);
     }
-    if let Some(due) = stored.queue.next_due() {
+    if let Some(due) = stored.next_due() {
         look_for_waiters(ctx, name, due.millis(), stored);
     }
 }
@@ -189,6 +195,14 @@ impl State {
             Class::Waited | Class::Backlog => due,
         };
         self.plan.note(look, class, at, covers);
+    }
+
+    /// Where queues are to keep fewer dead letters than before, those at rest have to learn of it.
+    fn check_settings(&mut self) {
+        let max_dead = config::max_dead();
+        if max_dead < mem::replace(&mut self.max_dead, max_dead) {
+            self.rounds.want();
+        }
     }
 
     fn is_asked(&self, db: i32, name: &[u8], at_ms: u64) -> bool {

@@ -8,9 +8,10 @@ use redis_mq_core::Now;
 use super::round::{self, SLICE_PAUSE_MS};
 use super::{state, State, PAUSED_RETRY_MS};
 use crate::authority::{self, Right};
-use crate::datatype::{StoredQueue, QUEUE_TYPE};
+use crate::datatype::QUEUE_TYPE;
 use crate::looks::{Class, Look};
 use crate::redis::{Ctx, KeyName, Tick, WriteKey};
+use crate::stored::StoredQueue;
 use crate::turn::{self, Missing, ReplicateAs};
 
 /// How long one tick looks at queues before other clients get their turn.

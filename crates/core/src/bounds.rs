@@ -3,7 +3,7 @@
 use crate::limits::QueueLimits;
 use crate::queue::Queue;
 use crate::rate::Meter;
-use crate::types::{Now, Settings, Timestamp, Token};
+use crate::types::{Now, Timestamp, Token};
 
 /// What few queues have; none is the same as [`Default`].
 #[derive(Clone, Debug, Default)]
@@ -143,9 +143,10 @@ impl Queue {
     }
 
     /// How many dead letters are kept.
-    pub(crate) fn most_letters(&self, settings: &Settings) -> usize {
+    #[inline]
+    pub(crate) fn most_letters(&self, max_dead: u32) -> usize {
         let own = self.bounds.as_ref().and_then(|bounds| bounds.limits.dead);
-        own.unwrap_or(settings.max_dead) as usize
+        own.unwrap_or(max_dead) as usize
     }
 
     /// Whether a message has had all deliveries it may have.

@@ -90,6 +90,8 @@ pub struct Totals {
     pub expired: u64,
     /// Dead letters that were sent again.
     pub redriven: u64,
+    /// Dead letters that were let go since there were more than are kept.
+    pub dropped: u64,
 }
 
 impl Totals {
@@ -105,6 +107,7 @@ impl Totals {
             expired_locks: self.expired_locks.wrapping_sub(before.expired_locks),
             expired: self.expired.wrapping_sub(before.expired),
             redriven: self.redriven.wrapping_sub(before.redriven),
+            dropped: self.dropped.wrapping_sub(before.dropped),
         }
     }
 }
@@ -202,6 +205,14 @@ impl Queue {
         } else {
             [next, self.bounded_due()].into_iter().flatten().min()
         }
+    }
+
+    /// Whether there are more dead letters than are kept, `max_dead` if the queue has no limit of its own:
+    /// then [`Queue::let_time_act`] has something to do, whatever the time.
+    #[inline]
+    pub fn has_letters_to_forget(&self, max_dead: u32) -> bool {
+        let dead = self.counts.dead;
+        dead != 0 && dead > self.most_letters(max_dead)
     }
 
     #[inline]

@@ -53,6 +53,7 @@ const HAS_FIELDS: u8 = 0x80;
 /// Fields of the header: totals that version 1 does not count.
 const TOTAL_EXPIRED: u64 = 1;
 const TOTAL_REDRIVEN: u64 = 3;
+const TOTAL_DROPPED: u64 = 5;
 
 /// Fields of a message, beside those of its content: since when it is ready, if not since it was
 /// enqueued; the fields of its copy's content; its place among what was released.
@@ -237,6 +238,9 @@ impl Queue {
         if self.totals.redriven != 0 {
             put_numbers(out, TOTAL_REDRIVEN, &[self.totals.redriven]);
         }
+        if self.totals.dropped != 0 {
+            put_numbers(out, TOTAL_DROPPED, &[self.totals.dropped]);
+        }
     }
 
     /// What version 1 cannot say of a message; false if there is nothing.
@@ -292,6 +296,10 @@ impl Queue {
                             self.totals.redriven = field.read(Reader::number)?;
                             Ok(())
                         }
+                        TOTAL_DROPPED => {
+                            self.totals.dropped = field.read(Reader::number)?;
+                            Ok(())
+                        }
                         _ => self.read_bound(field),
                     })?;
                 }
@@ -332,6 +340,7 @@ impl Queue {
             expired_locks: total()?,
             expired: 0,
             redriven: 0,
+            dropped: 0,
         };
         let paused = match reader.byte()? {
             0 => false,

@@ -19,7 +19,7 @@ impl Queue {
         if !self.is_plain() {
             self.bounds_meet_clock(turn);
         }
-        let letters = self.counts.dead > self.most_letters(turn.settings);
+        let letters = self.has_letters_to_forget(turn.settings.max_dead);
         // No wheel moves on before the others have nothing to do.
         let is_quiet = !self.has_due_timers(now)
             && (self.groups.as_mut()).is_none_or(|groups| groups.is_quiet_at(now))
@@ -201,14 +201,20 @@ impl Queue {
         let Some(slot) = self.dead.head() else {
             return false;
         };
-        let too_many = self.counts.dead > self.most_letters(turn.settings);
+        let too_many = self.has_letters_to_forget(turn.settings.max_dead);
         if too_many {
             self.enter_frame(turn);
             let key = self.messages.get(slot).key();
             self.emit(turn, &Effect::Forget { key });
-            self.remove_letter(slot);
+            self.drop_letter(slot);
         }
         too_many
+    }
+
+    /// Lets go of a dead letter that is one too many.
+    pub(crate) fn drop_letter(&mut self, slot: u32) {
+        self.remove_letter(slot);
+        count(&mut self.totals.dropped);
     }
 
     /// A replica's schedule follows the frame, so that it is in order should it become primary.

@@ -11,8 +11,8 @@ use crate::effects::Effect;
 use crate::queue::Queue;
 use crate::types::{Now, Settings, Span, Timestamp, Token, MAX_SPAN_MS};
 
-/// Memory a log keeps from one turn to the next, for each queue.
-const KEPT_BYTES: usize = 1024;
+/// Memory a log keeps from one turn to the next.
+const KEPT_BYTES: usize = 64 * 1024;
 
 /// How many messages time may move on in one turn: about a fifth of a millisecond's work.
 const TIME_BUDGET: usize = 1024;
@@ -86,11 +86,6 @@ impl Log {
         if self.bytes.capacity() > KEPT_BYTES {
             self.bytes = Vec::new();
         }
-    }
-
-    /// Bytes that are held for the next turn.
-    pub fn bytes_held(&self) -> usize {
-        self.bytes.capacity()
     }
 
     /// What the turn changed.

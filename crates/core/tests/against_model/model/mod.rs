@@ -311,6 +311,7 @@ impl Model {
     pub fn forget(&mut self, max_dead: usize) {
         let beyond = self.letters.len().saturating_sub(max_dead);
         self.letters.drain(..beyond);
+        self.totals.dropped += beyond as u64;
     }
 
     /// The table of MQ.ENQUEUE. Time has acted.

@@ -1,0 +1,237 @@
+//! What a queue's key holds: the queue, at work or at rest, and what the module needs beside it.
+
+use redis_mq_core::{Queue, Relocate, Resting, Timestamp};
+
+use crate::config;
+use crate::error::Error;
+use crate::info::Share;
+use crate::rest;
+use crate::scratch;
+use crate::wake;
+
+/// The value of a queue's key.
+pub struct StoredQueue {
+    body: Body,
+    /// A step has begun and not ended. If one is met so, it was given up half way: the queue may
+    /// contradict itself and its replicas, so nobody gets anything of it any more.
+    in_step: bool,
+    /// When the module looks at the queue by itself.
+    pub look: wake::Handle,
+    /// What it has added to `INFO mq`.
+    share: Share,
+    /// Whether it came to its place by another way than its own deliveries, and has delivered nothing
+    /// since: an older queue may have been there whose tokens must not be given again.
+    pub is_new_here: bool,
+    /// Whether it is to be laid to rest.
+    pub rest: rest::Note,
+}
+
+enum Body {
+    Working(Box<Queue>),
+    Resting(Box<Resting>),
+}
+
+impl StoredQueue {
+    /// An empty queue that is about to get something.
+    pub fn new() -> StoredQueue {
+        let queue = Queue::new(scratch::random());
+        let share = Share::of(&queue);
+        StoredQueue::with(Body::Working(Box::new(queue)), share)
+    }
+
+    /// A queue that was read or copied. An empty one rests at once.
+    pub fn around(queue: Queue) -> StoredQueue {
+        let share = Share::of(&queue);
+        let body = match queue.rest() {
+            Some(resting) => Body::Resting(Box::new(resting)),
+            None => Body::Working(Box::new(queue)),
+        };
+        StoredQueue::with(body, share)
+    }
+
+    fn with(body: Body, share: Share) -> StoredQueue {
+        StoredQueue {
+            body,
+            in_step: false,
+            look: wake::Handle::default(),
+            share,
+            is_new_here: true,
+            rest: rest::Note::default(),
+        }
+    }
+
+    /// The queue, for a step that changes it. Until [`StoredQueue::end_step`] nothing else is possible.
+    ///
+    /// # Errors
+    /// If an earlier step was given up half way.
+    #[inline]
+    pub fn begin_step(&mut self) -> Result<&mut Queue, Error> {
+        if self.in_step {
+            return Err(Error::OutOfService);
+        }
+        self.in_step = true;
+        if let Body::Resting(resting) = &self.body {
+            self.body = Body::Working(Box::new(resting.wake()));
+        }
+        match &mut self.body {
+            Body::Working(queue) => Ok(queue),
+            Body::Resting(_) => Err(Error::OutOfService), // it was woken just now
+        }
+    }
+
+    /// The step has come to its end.
+    #[inline]
+    pub fn end_step(&mut self) {
+        self.in_step = false;
+    }
+
+    /// Shows the queue to `show`.
+    ///
+    /// # Errors
+    /// If a step was given up half way.
+    #[inline]
+    pub fn show<R>(&self, show: impl FnOnce(&Queue) -> R) -> Result<R, Error> {
+        if self.in_step {
+            return Err(Error::OutOfService);
+        }
+        Ok(match &self.body {
+            Body::Working(queue) => show(queue),
+            Body::Resting(resting) => show(&resting.wake()),
+        })
+    }
+
+    /// The queue, unless it is at rest: then it is empty and nothing falls due.
+    #[inline]
+    pub fn working(&self) -> Option<&Queue> {
+        match &self.body {
+            Body::Working(queue) => Some(queue),
+            Body::Resting(_) => None,
+        }
+    }
+
+    /// See [`Queue::ready_len`].
+    #[inline]
+    pub fn ready_len(&self) -> usize {
+        self.working().map_or(0, Queue::ready_len)
+    }
+
+    /// When a look has something to do: see [`Queue::next_due`]. At once if there are more dead letters than
+    /// are kept.
+    #[inline]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        let queue = self.working()?;
+        if queue.has_letters_to_forget(config::max_dead()) {
+            Some(Timestamp::ZERO)
+        } else {
+            queue.next_due()
+        }
+    }
+
+    /// Lets `INFO mq` know what the queue holds now.
+    #[inline]
+    pub fn follow(&mut self) {
+        if let Body::Working(queue) = &self.body {
+            self.share.follow(queue);
+        }
+    }
+
+    /// Lays the queue to rest if there is nothing to do.
+    pub fn lay_to_rest(&mut self) {
+        let resting = match &self.body {
+            Body::Working(queue) if !self.in_step => queue.rest(),
+            _ => None,
+        };
+        if let Some(resting) = resting {
+            self.body = Body::Resting(Box::new(resting));
+            self.look = wake::Handle::default();
+        }
+    }
+
+    /// Writes the queue in chunks: see [`Queue::snapshot`].
+    pub fn snapshot(&self, sink: impl FnMut(&[u8])) {
+        match &self.body {
+            Body::Working(queue) => queue.snapshot(sink),
+            Body::Resting(resting) => resting.snapshot(sink),
+        }
+    }
+
+    /// Writes what must be the same on replicas: see [`Queue::digest`].
+    pub fn digest(&self, sink: impl FnMut(&[u8])) {
+        match &self.body {
+            Body::Working(queue) => queue.digest(sink),
+            Body::Resting(resting) => resting.wake().digest(sink),
+        }
+    }
+
+    /// Bytes in memory.
+    pub fn bytes(&self) -> usize {
+        let body = match &self.body {
+            Body::Working(queue) => queue.bytes(),
+            Body::Resting(resting) => resting.bytes(),
+        };
+        size_of::<Self>() + self.look.bytes() + body
+    }
+
+    /// Lets `mover` move the memory: see [`Queue::relocate`].
+    pub fn relocate(&mut self, cursor: u64, mover: &mut impl Relocate) -> Option<u64> {
+        match &mut self.body {
+            Body::Working(queue) => queue.relocate(cursor, mover),
+            Body::Resting(resting) => {
+                resting.relocate(mover);
+                mover.value(resting);
+                None
+            }
+        }
+    }
+}
+
+impl Default for StoredQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+
+    use redis_mq_core::{Enqueue, Log, Now, Settings, Turn};
+
+    use super::*;
+
+    fn with_a_message(stored: &mut StoredQueue) {
+        let (settings, mut log) = (Settings::default(), Log::default());
+        let mut turn = Turn::new(Now::from_micros(1), 1, &settings, &mut log);
+        stored
+            .begin_step()
+            .unwrap()
+            .enqueue(&mut turn, &Enqueue::new(b"p").id(b"a"));
+        stored.end_step();
+    }
+
+    #[test]
+    fn a_queue_with_a_message_is_not_laid_to_rest_and_an_empty_one_is() {
+        let mut stored = StoredQueue::new();
+        stored.lay_to_rest();
+        assert!(stored.working().is_none());
+        assert_eq!(stored.show(Queue::len), Ok(0));
+        with_a_message(&mut stored);
+        stored.lay_to_rest();
+        assert_eq!(stored.working().map(Queue::len), Some(1));
+    }
+
+    #[test]
+    fn a_step_that_was_given_up_takes_the_queue_out_of_service() {
+        let mut stored = StoredQueue::new();
+        with_a_message(&mut stored);
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            stored.begin_step().unwrap();
+            panic!("expected by the test");
+        }));
+        assert!(step.is_err());
+        assert_eq!(stored.show(Queue::len), Err(Error::OutOfService));
+        assert!(matches!(stored.begin_step(), Err(Error::OutOfService)));
+        stored.lay_to_rest();
+        assert!(stored.working().is_some());
+    }
+}
