@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{contract, contract_on, Client, Lab};
 use redis_mq_testkit::{ReplyExt, Server};
 
-const WRITES: [&str; 7] = [
+const WRITES: [&str; 8] = [
     "MQ.ENQUEUE {} p",
     "MQ.DEQUEUE {}",
     "MQ.DEQUEUE {} BLOCK 1",
@@ -15,6 +15,7 @@ const WRITES: [&str; 7] = [
     "MQ.EXTEND {} id 5 5",
     "MQ.CANCEL {} id",
     "MQ.REDRIVE {} id",
+    "MQ.PURGE {} dead",
 ];
 const READS: [&str; 5] = [
     "MQ.STATUS {} id",

@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 16] = [
+const COMMANDS: [(&str, i64, i64); 17] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -24,6 +24,7 @@ const COMMANDS: [(&str, i64, i64); 16] = [
     ("mq.peek", -2, 1),
     ("mq.scan", -3, 1),
     ("mq.redrive", -3, 1),
+    ("mq.purge", -3, 1),
     ("mq.help", 1, 0),
 ];
 
@@ -118,6 +119,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.PEEK q STATUS dead COUNT 5 AFTER id REV",
             "MQ.SCAN q 0 MATCH id COUNT 5",
             "MQ.REDRIVE q COUNT 5",
+            "MQ.PURGE q dead COUNT 5",
             "MQ.REDRIVE q id id",
         ] {
             let keys = client.ok(&format!("COMMAND GETKEYS {line}"));
@@ -183,6 +185,7 @@ fn the_documentation_names_every_option() {
             ("mq.groups", "queue cursor COUNT"),
             ("mq.peek", "queue status STATUS COUNT AFTER id REV"),
             ("mq.redrive", "queue id n COUNT"),
+            ("mq.purge", "queue status ALL COUNT n"),
             ("mq.scan", "queue cursor STATUS MATCH pattern COUNT"),
             ("mq.help", ""),
         ]);
@@ -238,6 +241,7 @@ fn help_shows_each_command_as_it_is_written() {
             "MQ.CANCEL queue id [id ...]",
             "MQ.INFO queue",
             "MQ.REDRIVE queue id [id ...] | COUNT n",
+            "MQ.PURGE queue status | ALL [COUNT n]",
             "MQ.PEEK queue [STATUS status] [COUNT n] [AFTER id] [REV]",
             "MQ.SCAN queue cursor [STATUS status] [MATCH pattern] [COUNT n]",
         ] {

@@ -181,6 +181,11 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
                 "MQ.REDRIVE Q COUNT VALUE",
                 vec!["0", "10001", last],
             ),
+            (
+                "COUNT",
+                "MQ.PURGE Q ALL COUNT VALUE",
+                vec!["0", "100001", last],
+            ),
         ] {
             for value in NO_NUMBERS.iter().chain(&out_of_range) {
                 scene.names(name, line, value.as_bytes());
@@ -342,6 +347,18 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
         }
         for options in [
             "zzz",
+            "ALL dead",
+            "dead ALL",
+            "dead 5",
+            "COUNT 5",
+            "STATUS dead",
+            "dead COUNT",
+            "ALL COUNT 5 COUNT 5",
+        ] {
+            scene.is_syntax_error(&format!("MQ.PURGE Q {options}"));
+        }
+        for options in [
+            "zzz",
             "5",
             "BACKOFF",
             "SUCCESS SUCCESS",
@@ -424,6 +441,8 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.SCAN q",
             "MQ.REDRIVE",
             "MQ.REDRIVE q",
+            "MQ.PURGE",
+            "MQ.PURGE q",
             "MQ.CANCEL",
             "MQ.CANCEL q",
             "MQ.INFO",

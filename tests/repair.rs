@@ -1,4 +1,4 @@
-//! MQ.PEEK, MQ.SCAN and MQ.REDRIVE: looking at a queue and repairing it.
+//! MQ.PEEK, MQ.SCAN, MQ.REDRIVE and MQ.PURGE: looking at a queue and repairing it.
 
 mod common;
 
@@ -429,6 +429,136 @@ fn letters_that_are_redriven_while_others_die_are_not_lost() {
             assert!(round < 100, "something is stuck");
         }
         assert_eq!(done, 100);
+    });
+}
+
+#[test]
+fn purge_takes_a_status_or_all_but_what_is_locked() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let purge =
+            |client: &mut Client, what: &str| client.ok(&format!("MQ.PURGE {queue} {what}")).int();
+        assert_eq!(purge(&mut client, "ALL"), 0, "no queue");
+        for status in STATUSES {
+            for n in 0..3 {
+                client.put(&queue, &format!("{status}{n}"), status);
+                if status == "queued" {
+                    client.cancel(&queue, &format!("{status}{n}"));
+                }
+            }
+        }
+        assert_eq!(purge(&mut client, "dead COUNT 2"), 2);
+        assert_eq!(purge(&mut client, "dead"), 1);
+        assert_eq!(purge(&mut client, "dead"), 0);
+        let all = purge(&mut client, "ALL");
+        assert_eq!(all, 9, "delayed and finished ones");
+        assert_eq!(client.info(&queue).int("messages"), 6);
+        assert_eq!(purge(&mut client, "locked"), 3);
+        assert_eq!(purge(&mut client, "locked-with-requeue"), 3);
+        assert_eq!(client.info(&queue).int("messages"), 0);
+    });
+}
+
+#[test]
+fn purge_takes_the_letter_or_the_message_of_an_id_and_leaves_the_other() {
+    contract_on(Server::builder(), |lab| {
+        let replica = Server::start();
+        replica.replica_of(lab.server);
+        let mut client = lab.client();
+        client.ok("CONFIG SET notify-keyspace-events Ed");
+        let mut listener = lab.client();
+        listener.ok("PSUBSCRIBE __keyevent@0__:mq.cancel");
+        for id in ["a", "b"] {
+            client.put("q", id, "dead");
+        }
+        for id in ["a", "b"] {
+            client.enqueue("q", "again", &format!("ID {id}"));
+        }
+        assert_eq!(client.ok("MQ.PURGE q dead COUNT 1").int(), 1);
+        assert!(listener.reply().is_ok());
+        assert_eq!(client.status("q", "a").as_deref(), Some("queued"));
+        assert_eq!(client.ok("MQ.PURGE q queued").int(), 2);
+        assert!(listener.reply().is_ok());
+        assert_eq!(client.status("q", "a"), None);
+        assert_eq!(client.status("q", "b").as_deref(), Some("dead"));
+        let info = client.info("q");
+        assert_eq!((info.int("messages"), info.int("dead")), (1, 1));
+        replica.wait_for_sync(lab.server);
+        let mut there = Client::connect(&replica, lab.protocol);
+        assert_eq!(there.digest("q"), client.digest("q"));
+        assert!(there
+            .line("MQ.PURGE q ALL")
+            .unwrap_err()
+            .starts_with("READONLY"));
+    });
+}
+
+#[test]
+fn purging_what_holds_a_group_lets_the_group_go_on() {
+    contract(|lab| {
+        for (verdict, status) in [
+            ("", "locked"),
+            ("RETRY BACKOFF 60000", "queued-with-backoff"),
+        ] {
+            let (mut client, queue) = (lab.client(), lab.queue());
+            client.enqueue(&queue, "p", "ID holder GROUP g");
+            client.enqueue(&queue, "p", "ID next GROUP g");
+            let holder = client.take(&queue);
+            if !verdict.is_empty() {
+                client.done(&queue, &holder, verdict);
+            }
+            let mut waiter = lab.waiter(&queue, "BLOCK 0");
+            assert_eq!(client.ok(&format!("MQ.PURGE {queue} {status}")).int(), 1);
+            assert_eq!(waiter.delivery().id(), "next");
+            assert_eq!(client.info(&queue).int("held"), 0);
+        }
+    });
+}
+
+#[test]
+fn a_queue_is_emptied_in_steps_of_which_each_tells_how_many() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        for n in 0..250 {
+            let group = ["", "GROUP a", "GROUP b", "DELAY 3600000"][n % 4];
+            client.enqueue(&queue, "p", &format!("ID m{n} PRIORITY {} {group}", n % 3));
+        }
+        let held = client.take(&queue);
+        let mut steps = Vec::new();
+        loop {
+            let removed = client.ok(&format!("MQ.PURGE {queue} ALL COUNT 100")).int();
+            if removed == 0 {
+                break;
+            }
+            steps.push(removed);
+        }
+        assert_eq!(steps, [100, 100, 49]);
+        assert_eq!(client.done(&queue, &held, ""), "done");
+        let info = client.info(&queue);
+        assert_eq!((info.int("messages"), info.int("groups")), (0, 0));
+        assert_eq!(
+            client.ok(&format!("EXISTS {queue}")).int(),
+            1,
+            "the queue stays"
+        );
+    });
+}
+
+#[test]
+fn letters_are_repaired_and_removed_at_maxmemory() {
+    contract_on(Server::builder(), |lab| {
+        let mut client = lab.client();
+        for n in 0..4 {
+            client.put("q", &format!("d{n}"), "dead");
+        }
+        client.ok("CONFIG SET maxmemory-policy noeviction");
+        client.ok("CONFIG SET maxmemory 1");
+        let error = client.line("MQ.ENQUEUE q p").unwrap_err();
+        assert!(error.starts_with("OOM"), "{error}");
+        assert_eq!(client.ok("MQ.REDRIVE q COUNT 2").int(), 2);
+        assert_eq!(client.ok("MQ.PURGE q dead").int(), 2);
+        assert_eq!(client.ok("MQ.PURGE q ALL").int(), 2);
+        client.ok("CONFIG SET maxmemory 0");
     });
 }
 

@@ -4,7 +4,9 @@ use redis_mq_core::{
     Backoff, Enqueue, Start, Timestamp, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES, MAX_SPAN_MS,
 };
 
-use crate::commands::{apply, cancel, dequeue, done, enqueue, extend, peek, redrive, scan, status};
+use crate::commands::{
+    apply, cancel, dequeue, done, enqueue, extend, peek, purge, redrive, scan, status,
+};
 use crate::error::Error;
 use crate::glob;
 use crate::parse::is;
@@ -71,6 +73,10 @@ pub fn run(data: &[u8]) {
                 ids.ids().for_each(check_id);
             }
             None => {}
+        }
+    } else if known("MQ.PURGE") {
+        if let Some(request) = checked(purge::Purge::parse(words)) {
+            assert!((1..=100_000).contains(&request.count));
         }
     } else if known("MQ.APPLY") {
         checked(apply::parse(words));

@@ -171,6 +171,9 @@ impl Pair {
             |queue, turn| {
                 queue.redrive(turn, IDS[0]);
                 queue.redrive_oldest(turn, 2);
+                let purged = queue.purge(turn, Some(Status::Locked), 1);
+                assert!(purged <= 1);
+                queue.purge(turn, None, 1);
             },
             None,
         );

@@ -18,6 +18,7 @@ pub mod limit;
 mod page;
 pub mod pause;
 pub mod peek;
+pub mod purge;
 pub mod record;
 pub mod redrive;
 pub mod scan;
@@ -36,6 +37,7 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<pause::MqPause>(),
     Registered::of::<pause::MqResume>(),
     Registered::of::<redrive::MqRedrive>(),
+    Registered::of::<purge::MqPurge>(),
     Registered::of::<status::MqStatus>(),
     Registered::of::<get::MqGet>(),
     Registered::of::<peek::MqPeek>(),

@@ -120,6 +120,14 @@ impl Queue {
                 let slot = self.letter(key)?;
                 self.drop_letter(slot);
             }
+            Effect::Remove { key, is_letter } => {
+                let slot = if *is_letter {
+                    self.letter(key)?
+                } else {
+                    self.live(key)?
+                };
+                self.remove_one(slot, *is_letter);
+            }
             Effect::Redrive { key } => {
                 let slot = self.letter(key)?;
                 if self.live(key).is_ok() {

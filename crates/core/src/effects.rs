@@ -71,6 +71,11 @@ pub(crate) enum Effect<'a> {
     Redrive {
         key: Key<'a>,
     },
+    /// A live message, or a dead letter, is removed, and the other of its id stays.
+    Remove {
+        key: Key<'a>,
+        is_letter: bool,
+    },
     /// Limits hold from now on, in place of those that there were.
     Limits {
         scope: Scope<'a>,
@@ -137,6 +142,7 @@ const TOKENS_AFTER: u8 = 14;
 const RETURN: u8 = 15;
 const EXPIRE: u8 = 16;
 const REDRIVE: u8 = 18;
+const REMOVE: u8 = 19;
 const LIMITS: u8 = 32;
 const PAUSE: u8 = 33;
 const GROUP_DUE: u8 = 34;
@@ -249,6 +255,10 @@ impl<'a> Effect<'a> {
             Self::Revive { key } => head(out, REVIVE, key),
             Self::Expire { key } => head(out, EXPIRE, key),
             Self::Redrive { key } => head(out, REDRIVE, key),
+            Self::Remove { key, is_letter } => {
+                head(out, REMOVE, key);
+                out.push(u8::from(*is_letter));
+            }
             Self::Limits { scope, limits } => {
                 out.push(LIMITS);
                 put_scope(out, *scope);
@@ -406,6 +416,10 @@ impl<'a> Effect<'a> {
             REVIVE => Self::Revive { key },
             EXPIRE => Self::Expire { key },
             REDRIVE => Self::Redrive { key },
+            REMOVE => Self::Remove {
+                key,
+                is_letter: reader.number_to(1)? == 1,
+            },
             _ => return Err(Damaged("an unknown effect")),
         })
     }

@@ -61,6 +61,7 @@ mod link;
 mod membership;
 mod message;
 mod peek;
+mod purge;
 mod queue;
 mod rate;
 mod redrive;

@@ -106,6 +106,21 @@ impl Queue {
         Ok(slots.into_iter().filter_map(view).collect())
     }
 
+    /// The slots of up to `most` messages of a status at `now`.
+    pub(crate) fn slots_of(&self, status: Status, now: Timestamp, most: usize) -> Vec<u32> {
+        let moved = self.moved_to(status, now);
+        let wanted = Wanted {
+            status,
+            now,
+            after: None,
+            reverse: false,
+            most: self.most_of(status, moved.len(), most),
+            look: usize::MAX,
+        };
+        let page = self.page(self.rows(status, moved, false), &wanted);
+        page.unwrap_or_default()
+    }
+
     /// How many messages to look for: a walk through the schedule can end with the last of its status.
     fn most_of(&self, status: Status, moved: usize, most: usize) -> usize {
         match status {

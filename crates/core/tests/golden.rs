@@ -2,7 +2,7 @@
 
 use redis_mq_core::{
     Backoff, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span, Start,
-    Timestamp, Token, Ttl, Turn, Verdict,
+    Status, Timestamp, Token, Ttl, Turn, Verdict,
 };
 
 /// The chunks of [`every_state`] as version 1 wrote them, each as a line of hexadecimal digits. It did
@@ -229,6 +229,16 @@ fn every_addition() -> Life {
     life.enqueue(11, b"comes again", |request| request.ttl = ttl(4, true));
     life.step(20, |queue, turn| {
         assert!(queue.redrive(turn, b"comes again"));
+    });
+    life.enqueue(21, b"is buried", |request| {
+        request.priority = Priority::new(0).expect("a priority");
+    });
+    life.step(22, |queue, turn| {
+        assert_eq!(queue.purge(turn, Some(Status::Queued), 1), 1);
+        assert_eq!(
+            queue.status(Now::from_micros(NOW_US + 22_000), b"is buried"),
+            Some(Status::Dead)
+        );
     });
     life
 }

@@ -265,7 +265,7 @@ fn order_is_kept_through_retries_releases_and_lost_locks() {
 #[test]
 fn a_holder_that_ends_in_whatever_state_lets_its_group_go_on() {
     for state in ["locked", "backoff", "retried", "released", "expired"] {
-        for end in ["cancel", "dead", "window", "update"] {
+        for end in ["cancel", "dead", "window", "update", "purge"] {
             let mut pair = Pair::new();
             pair.add("A", "g");
             pair.add("B", "g");
@@ -289,6 +289,12 @@ fn a_holder_that_ends_in_whatever_state_lets_its_group_go_on() {
                     pair.enqueue("A", "other", |request| request.update = true);
                 }
                 ("cancel", _) => assert!(pair.cancel("A")),
+                ("purge", _) => {
+                    let now = Now::from_micros(pair.now_us);
+                    let status = pair.queue.status(now, b"A");
+                    assert_eq!(pair.turn(|queue, turn| queue.purge(turn, status, 1)), 1);
+                    assert_eq!(pair.queue.status(now, b"A"), None);
+                }
                 (_, "locked") => pair.done(
                     "A",
                     match end {
@@ -508,6 +514,8 @@ enum Step {
         at: usize,
     },
     Cancel(u8),
+    Redrive(usize),
+    Purge(u8, usize),
     Pass(u64),
     Limit {
         scope: u8,
@@ -537,6 +545,8 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (0..4usize, 0..6u8).prop_map(|(at, verdict)| Step::Done { at, verdict }),
         1 => (0..4usize).prop_map(|at| Step::Extend { at }),
         1 => (0..8u8).prop_map(Step::Cancel),
+        1 => (1..3usize).prop_map(Step::Redrive),
+        1 => (0..8u8, 1..3usize).prop_map(|(status, count)| Step::Purge(status, count)),
         4 => (0..40u64).prop_map(Step::Pass),
         2 => (0..5u8, 0..4u32, 0..4u8)
             .prop_map(|(scope, inflight, rate)| Step::Limit { scope, inflight, rate }),
@@ -598,6 +608,19 @@ impl Pair {
             }
             Step::Cancel(id) => {
                 self.cancel(&id.to_string());
+            }
+            Step::Redrive(count) => {
+                self.turn(|queue, turn| queue.redrive_oldest(turn, *count));
+            }
+            Step::Purge(status, count) => {
+                let status = Status::ALL[usize::from(*status)];
+                let of_status = |queue: &Queue| queue.counts().get(status as usize).copied();
+                self.turn(|queue, turn| queue.let_time_act(turn));
+                let before = of_status(&self.queue).unwrap_or_default();
+                let purged = self.turn(|queue, turn| queue.purge(turn, Some(status), *count));
+                if status != Status::Dead && status != Status::DoneAwaitingGc {
+                    assert_eq!(purged, before.min(*count), "{status:?}");
+                }
             }
             Step::Pass(ms) => self.pass(*ms),
             Step::Limit {

@@ -422,6 +422,15 @@ impl Model {
         redriven.take(count).count()
     }
 
+    /// Removes the live message or the dead letter of an id; the other stays.
+    pub fn remove(&mut self, id: &[u8], is_letter: bool) {
+        if is_letter {
+            self.letters.retain(|letter| letter.id != id);
+        } else {
+            self.live.retain(|message| message.id != id);
+        }
+    }
+
     /// Removes all of an id. Time has not acted, but a lock that has run out is counted, and what has
     /// expired is not there.
     pub fn cancel(&mut self, now: Ms, id: &[u8]) -> bool {

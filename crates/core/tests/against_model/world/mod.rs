@@ -9,7 +9,7 @@ mod scan;
 pub mod step;
 
 use redis_mq_core::{
-    EoqWaits, Loader, Log, Now, Queue, Replication, Settings, Span, Timestamp, Token, Turn,
+    EoqWaits, Loader, Log, Now, Queue, Replication, Settings, Span, Status, Timestamp, Token, Turn,
     MAX_SPAN_MS,
 };
 
@@ -137,6 +137,7 @@ impl World {
             Step::Cancel(ids) => self.cancel(ids),
             Step::Redrive(ids) => self.redrive(ids),
             Step::RedriveOldest(count) => self.redrive_oldest(*count),
+            Step::Purge(status, count) => self.purge(status.map(|at| Status::ALL[at]), *count),
             Step::Poll(waits) => self.poll(waits),
             Step::LetTimeAct => self.let_time_act(),
             Step::Clock(step) => self.now_us = step.after(self.now_us, self.model.next_due()),

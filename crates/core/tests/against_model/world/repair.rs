@@ -1,4 +1,6 @@
-//! MQ.REDRIVE.
+//! MQ.REDRIVE and MQ.PURGE.
+
+use redis_mq_core::{Now, Peek, Queue, Status};
 
 use super::replica::Command;
 use super::step::Id;
@@ -36,4 +38,56 @@ impl World {
             },
         );
     }
+
+    /// Of what is in the schedule the queue says who went: its order there is not promised.
+    pub fn purge(&mut self, status: Option<Status>, count: usize) {
+        let (now, clock) = (self.now(), self.clock());
+        let max_dead = self.settings.max_dead as usize;
+        self.turn(
+            Command::Other,
+            |queue, turn| {
+                let removed = queue.purge(turn, status, count);
+                let left = Status::ALL.map(|status| ids_of(queue, clock, status));
+                (removed, left)
+            },
+            |model, (removed, left)| {
+                model.act(now, max_dead);
+                let mut expected = 0;
+                for of in Status::ALL {
+                    let is_locked = matches!(of, Status::Locked | Status::LockedWithRequeue);
+                    if status != Some(of) && (status.is_some() || is_locked) {
+                        continue;
+                    }
+                    let there = model.at(now).of(of).into_iter().map(|message| message.id);
+                    let there: Vec<_> = there.collect();
+                    let goes = there.len().min(count - expected);
+                    let in_order = matches!(of, Status::Queued | Status::Dead);
+                    let gone: Vec<_> = if in_order {
+                        there[..goes].to_vec()
+                    } else {
+                        let left = &left[of as usize];
+                        there.into_iter().filter(|id| !left.contains(id)).collect()
+                    };
+                    assert_eq!(gone.len(), goes, "{of:?}");
+                    expected += goes;
+                    gone.iter()
+                        .for_each(|id| model.remove(id, of == Status::Dead));
+                }
+                assert_eq!(removed, expected);
+            },
+        );
+    }
+}
+
+fn ids_of(queue: &Queue, now: Now, status: Status) -> Vec<Vec<u8>> {
+    let peek = Peek {
+        status: Some(status),
+        count: usize::MAX,
+        after: None,
+        reverse: false,
+    };
+    let page = queue.peek(now, &peek).expect("a small schedule");
+    page.iter()
+        .map(|message| message.id.bytes().to_vec())
+        .collect()
 }

@@ -29,6 +29,8 @@ pub enum Step {
     Cancel(Vec<Id>),
     Redrive(Vec<Id>),
     RedriveOldest(usize),
+    /// Of one of [`Status::ALL`], or of all but the locked ones.
+    Purge(Option<usize>, usize),
     /// Listed waits, or none for the exponential ones.
     Poll(Vec<Ms>),
     LetTimeAct,
@@ -338,6 +340,8 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
         1 => vec(id(), 1..3).prop_map(Step::Cancel),
         2 => vec(id(), 1..3).prop_map(Step::Redrive),
         1 => (1..4usize).prop_map(Step::RedriveOldest),
+        1 => (option::weighted(0.8, 0..8usize), 1..4usize)
+            .prop_map(|(status, count)| Step::Purge(status, count)),
         2 => vec(ms(), 0..3).prop_map(Step::Poll),
         1 => Just(Step::LetTimeAct),
         10 => clock().prop_map(Step::Clock),
