@@ -65,4 +65,5 @@ fi
 checks=(licenses bans sources)
 [ "${1:-}" != --advisories ] || checks+=(advisories)
 say "Checking ${checks[*]}"
-cargo deny --locked --log-level error check --hide-inclusion-graph "${checks[@]}"
+# Without --workspace the client and the tools would not be looked at.
+cargo deny --workspace --locked --log-level error check --hide-inclusion-graph "${checks[@]}"
