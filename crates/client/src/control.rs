@@ -1,4 +1,5 @@
-//! What operators do with a queue: limits, pauses, and a look at its groups.
+//! What operators do with a queue: limits, pauses, dead letters sent again, a look at its
+//! groups.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,11 +9,12 @@ use crate::{
     enqueue::{checked_group, invalid},
     error::Error,
     groups::GroupsPage,
+    id::MessageId,
     info::instant,
     limits::{GroupLimits, GroupSelection, LimitChanges, QueueLimits},
     millis::{millis, LONGEST},
     queue::{unexpected, Queue},
-    reply::int,
+    reply::{int, unsigned},
 };
 
 /// For operators.
@@ -138,6 +140,40 @@ impl<T: ?Sized, C> Queue<T, C> {
         add_group(&mut command, group)?;
         let resumed = int(&self.query(&command).await?).ok_or(unexpected("MQ.RESUME"))?;
         Ok(resumed > 0)
+    }
+
+    /// Sends dead letters again: their attempts count from 0. Returns how many of the ids had one
+    /// that went back; one whose id has a live message stays, as does what would pass a limit.
+    pub async fn redrive<I>(&self, ids: I) -> Result<u64, Error>
+    where
+        I: IntoIterator,
+        I::Item: Into<MessageId>,
+    {
+        let mut command = self.command("MQ.REDRIVE", None);
+        let mut ids = ids.into_iter().map(Into::into).peekable();
+        match ids.peek() {
+            None => return Ok(0),
+            // In front it would be the option of that name. No message has this id.
+            Some(first) if first.as_bytes().eq_ignore_ascii_case(b"COUNT") => {
+                command.arg(&fastrand::u128(..).to_be_bytes()[..]);
+            }
+            Some(_) => {}
+        }
+        for id in ids {
+            command.arg(id.as_bytes());
+        }
+        unsigned(&self.query(&command).await?).ok_or(unexpected("MQ.REDRIVE"))
+    }
+
+    /// Sends up to `count` dead letters again, 1 to 10000, the oldest first. Returns how many went
+    /// back; fewer are all that may.
+    pub async fn redrive_oldest(&self, count: u32) -> Result<u64, Error> {
+        if !(1..=10_000).contains(&count) {
+            return Err(invalid("count", "has to be 1 to 10000"));
+        }
+        let mut command = self.command("MQ.REDRIVE", None);
+        command.arg("COUNT").arg(count);
+        unsigned(&self.query(&command).await?).ok_or(unexpected("MQ.REDRIVE"))
     }
 
     /// Lists groups from a cursor on, 0 at first, and looks at about `count` places, 1 to 10000. A

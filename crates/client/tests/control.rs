@@ -444,3 +444,37 @@ async fn all_messages_are_found_by_their_ids() {
         assert!(texts.scan(0, &Scan::new().pattern("")).await.is_err());
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_are_sent_again() {
+    for url in urls() {
+        let name = fresh_name();
+        let texts = queue::<String>(&url, &name).await;
+        assert_eq!(texts.redrive(["a"]).await.unwrap(), 0, "there is no queue");
+        let ids = ["count", "a", "b", "c", "d"];
+        for id in ids {
+            texts
+                .enqueue_with(&"text".into(), with_id(id).attempts(1))
+                .await
+                .unwrap();
+        }
+        let worker = quick(&url, &name).handlers(1);
+        let worker = worker
+            .build(|_: Message<String>| async { Outcome::error("why not") })
+            .unwrap();
+        eventually("all are dead", async || info(&texts).await.dead == 5).await;
+        assert!(worker.stop(S(10)).await.is_clean());
+
+        assert_eq!(texts.redrive(["count"]).await.unwrap(), 1);
+        assert_eq!(texts.redrive(["none", "b", "count"]).await.unwrap(), 1);
+        assert_eq!(texts.redrive(Vec::<MessageId>::new()).await.unwrap(), 0);
+        let stored = texts.get("b").await.unwrap().unwrap();
+        assert_eq!((stored.status, stored.attempts), (Status::Queued, 0));
+        assert_eq!(stored.reason, None);
+        assert_eq!(texts.redrive_oldest(2).await.unwrap(), 2);
+        assert_eq!(texts.status("d").await.unwrap(), Some(Status::Dead));
+        assert_eq!(texts.redrive_oldest(10_000).await.unwrap(), 1);
+        assert_eq!(info(&texts).await.queued, 5);
+        assert!(texts.redrive_oldest(0).await.is_err());
+    }
+}

@@ -155,6 +155,11 @@ where
         .await
         .unwrap();
     story.push(format!("{found:?}"));
+    story.push(format!(
+        "{:?} {:?}",
+        queue.redrive(["b", "a"]).await,
+        queue.redrive_oldest(1).await
+    ));
     queue.pause_group("g2").await.unwrap();
     let page = queue.groups(0, 100).await.unwrap();
     let states = page.groups.iter().map(|group| (&group.name, group.state));

@@ -26,6 +26,7 @@ pub(super) fn run(state: &mut State, words: &[Vec<u8>]) -> Result<Value, Refusal
         "MQ.DONE" => done(state, words),
         "MQ.EXTEND" => extend(state, words),
         "MQ.CANCEL" => cancel(state, words),
+        "MQ.REDRIVE" => redrive(state, words),
         "MQ.LIMIT" => limit(state, words),
         "MQ.PAUSE" => pause(state, words),
         "MQ.RESUME" => resume(state, words),
@@ -181,6 +182,23 @@ fn cancel(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
         ids.iter().filter(|id| queue.cancel(turn, id)).count()
     });
     Ok(int(cancelled.unwrap_or(0) as u64))
+}
+
+fn redrive(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    if words.is_next("COUNT") {
+        let count = words.number()?;
+        let redriven = state.change(name, |queue, turn| queue.redrive_oldest(turn, count));
+        return Ok(int(redriven.unwrap_or(0) as u64));
+    }
+    let mut ids = vec![id(words)?];
+    while let Ok(next) = words.bytes() {
+        ids.push(next);
+    }
+    let redriven = state.change(name, |queue, turn| {
+        ids.iter().filter(|id| queue.redrive(turn, id)).count()
+    });
+    Ok(int(redriven.unwrap_or(0) as u64))
 }
 
 fn limit(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
