@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cancel, check, completions, contexts, enqueue, get, groups, info, limit, ls, man, pause, resume,
+    cancel, check, completions, contexts, enqueue, get, groups, info, limit, ls, man, pause,
+    resume, work,
 };
 
 /// Look into the queues of redis-mq, and repair them.
@@ -62,6 +63,8 @@ pub enum Command {
     Get(get::Args),
     /// Add messages: from arguments, from lines, from JSON lines
     Enqueue(enqueue::Args),
+    /// Work on queues with a command, run once for each message
+    Work(work::Args),
     /// Remove messages by id, whatever their status
     Cancel(cancel::Args),
     /// Stop the deliveries of queues, or of one group

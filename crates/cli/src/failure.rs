@@ -22,6 +22,11 @@ impl Exit {
     /// A file or another thing of this machine failed.
     pub const LOCAL: Self = Self(5);
 
+    /// The code of a command that ended the worker.
+    pub fn of_command(code: u8) -> Self {
+        Self(code)
+    }
+
     /// `check`: something needs a look.
     pub const WARNING: Self = Self(1);
     /// `check`: something is wrong.
@@ -91,6 +96,11 @@ impl Failure {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// Whether it is a server's error that begins with this word.
+    pub fn begins_with(&self, word: &str) -> bool {
+        self.line().is_some_and(|line| line.starts_with(word))
     }
 
     /// What went wrong, as one line.

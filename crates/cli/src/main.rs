@@ -16,10 +16,20 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::Parser as _;
 
-use crate::{args::Cli, failure::Exit, output::BAD};
+use crate::{
+    args::Cli,
+    commands::work::{start, watch},
+    failure::Exit,
+    output::BAD,
+};
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
+    match words.get(1).and_then(|word| word.to_str()) {
+        Some(start::WORD) => return start::run(words.into_iter().skip(2)),
+        Some(watch::WORD) => return watch::run(),
+        _ => {}
+    }
     let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
         Err(error) => {
@@ -34,8 +44,7 @@ fn main() -> ExitCode {
         }
     };
     let is_check = asks_for_check(&words);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let ended = match runtime {

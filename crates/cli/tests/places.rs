@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{call_at, objects};
-use redis_mq_testkit::{call, Cluster, ReplyExt as _, Sentinels, Server};
+use common::{call_at, objects, worker::Worker};
+use redis_mq_testkit::{call, wait_until, Cluster, ReplyExt as _, Sentinels, Server, PATIENCE};
 
 #[test]
 fn a_unix_socket_is_a_server_too() {
@@ -83,4 +83,26 @@ fn sentinels_name_the_server() {
     );
     let wrong = format!("redis+sentinel://{}/other", places.join(","));
     call_at(&wrong, &["ls"], "").failed(3);
+}
+
+#[test]
+fn a_worker_works_in_a_cluster() {
+    let cluster = Cluster::start(3, 0);
+    let url = format!("redis+cluster://{}", cluster.primaries()[0].addr());
+    let mut workers = Vec::new();
+    for queue in ["a", "b", "c"] {
+        call_at(&url, &["enqueue", queue, "x"], "").ok();
+        let folder = cluster.owner(queue).dir();
+        workers.push(Worker::start(&url, folder, &[queue, "--", "true"]));
+    }
+    let mut conn = cluster.conn();
+    for queue in ["a", "b", "c"] {
+        wait_until(PATIENCE, || {
+            let info = call!(conn, "MQ.INFO", queue).unwrap().fields();
+            info["total-done"].int() == 1
+        });
+    }
+    for worker in &mut workers {
+        assert_eq!(worker.stop().code, 0);
+    }
 }

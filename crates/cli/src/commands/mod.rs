@@ -13,10 +13,11 @@ pub mod ls;
 pub mod man;
 pub mod pause;
 pub mod resume;
+pub mod work;
 
 use crate::{
     args::{Cli, Command},
-    connect::Server,
+    connect::{Server, Source},
     failure::{Exit, Failure},
 };
 
@@ -30,6 +31,7 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Info(args) => info::run(args, server.await?, json).await,
         Command::Get(args) => get::run(args, server.await?, json).await,
         Command::Enqueue(args) => enqueue::run(args, server, json).await,
+        Command::Work(args) => work::run(args, Source::new(&common)?, json).await,
         Command::Cancel(args) => cancel::run(args, server, json).await,
         Command::Pause(args) => pause::run(args, server.await?, json).await,
         Command::Resume(args) => resume::run(args, server.await?, json).await,

@@ -33,6 +33,7 @@ pub const PIPELINE: usize = 500;
 const KEY_TYPE: &str = "mq-circle";
 
 /// A connection to the server that answers.
+#[derive(Clone)]
 pub struct Server {
     connection: Connection,
 }

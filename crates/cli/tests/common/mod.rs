@@ -1,6 +1,8 @@
 //! What the tests of the command line share.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub mod worker;
+
 use std::{
     io::Write as _,
     process::{Command, Output, Stdio},
