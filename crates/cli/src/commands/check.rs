@@ -23,13 +23,13 @@ use crate::{
 pub struct Args {
     /// The queues
     queues: Vec<String>,
-    /// How long the oldest ready message may wait: WARNING[:CRITICAL]
+    /// How long the oldest ready message may wait: WARNING or WARNING:CRITICAL
     #[arg(long, value_name = "TIME:TIME", default_value = "5m:15m", value_parser = times)]
     oldest: Bounds,
-    /// How many dead letters there may be: WARNING[:CRITICAL]
+    /// How many dead letters there may be: WARNING or WARNING:CRITICAL
     #[arg(long, value_name = "N:N", value_parser = counts)]
     dead: Option<Bounds>,
-    /// How many ready messages there may be: WARNING[:CRITICAL]
+    /// How many ready messages there may be: WARNING or WARNING:CRITICAL
     #[arg(long, value_name = "N:N", value_parser = counts)]
     ready: Option<Bounds>,
     /// A paused queue is no reason to warn
