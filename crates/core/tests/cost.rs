@@ -5,7 +5,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use redis_mq_core::{
-    Enqueue, Log, Now, Queue, Replication, Settings, Span, Start, Timestamp, Token, Turn, Verdict,
+    Enqueue, Log, Now, Peek, PeekError, Queue, Replication, Settings, Span, Start, Status,
+    Timestamp, Token, Turn, Verdict,
 };
 
 struct Counting;
@@ -140,6 +141,85 @@ fn looking_takes_no_allocation() {
     assert!(bench.queue.get(now, b"500").is_some());
     assert_eq!(bench.queue.info(now).counts.iter().sum::<u64>(), 256);
     assert_eq!(ALLOCATIONS.with(Cell::get), before);
+}
+
+/// Turns are played on as much as is shown, however many groups take them.
+#[test]
+fn a_page_of_next_deliveries_takes_no_more_memory_with_more_groups() {
+    let with_groups = |groups: usize| {
+        let mut bench = Bench::new();
+        for number in 0..20_000 {
+            let group = (number % groups).to_string();
+            let mut request = Enqueue::new(b"p");
+            request.group = Some(group.as_bytes());
+            bench.turn(|queue, turn| {
+                queue.enqueue(turn, &request);
+            });
+        }
+        let now = Now::from_micros(bench.now_us);
+        let peek = Peek {
+            status: None,
+            count: 10,
+            after: None,
+            reverse: false,
+        };
+        let before = ALLOCATIONS.with(Cell::get);
+        let page = bench.queue.peek(now, &peek).expect("there is such a page");
+        assert_eq!(page.len(), 10);
+        ALLOCATIONS.with(Cell::get) - before
+    };
+    let (few, many) = (with_groups(20), with_groups(10_000));
+    assert!(many <= few, "{few} with 20 groups, {many} with 10,000");
+}
+
+/// A page of the schedule is found behind some messages of another status, not behind any number.
+#[test]
+fn a_page_passes_over_a_bounded_number_of_messages_of_another_status() {
+    let mut bench = Bench::new();
+    let lock = |bench: &mut Bench, span: u64| {
+        bench.enqueue(None);
+        bench.dequeue(Some(Span::from_millis(span))).0
+    };
+    let first = lock(&mut bench, 1000).0;
+    for number in 0..20_000 {
+        let mut request = Enqueue::new(b"p");
+        request.start = Start::After(Span::from_millis(3_600_000 + number));
+        bench.turn(|queue, turn| {
+            queue.enqueue(turn, &request);
+        });
+    }
+    let far = lock(&mut bench, 180_000);
+    let behind = lock(&mut bench, 100_000_000).0;
+    let now = Now::from_micros(bench.now_us);
+    let peek = |after, reverse| {
+        let peek = Peek {
+            status: Some(Status::Locked),
+            count: 10,
+            after,
+            reverse,
+        };
+        let page = bench.queue.peek(now, &peek)?;
+        Ok(page
+            .iter()
+            .map(|message| message.id.bytes().to_vec())
+            .collect())
+    };
+    let all = vec![first.clone(), far.0.clone()];
+    assert_eq!(peek(None, false), Ok(all), "what comes before is shown");
+    assert_eq!(peek(Some(&far.0), false), Err(PeekError::TooFar));
+    assert_eq!(
+        peek(None, true).map(|page: Vec<Vec<u8>>| page[0].clone()),
+        Ok(behind.clone())
+    );
+    let mut seen = Vec::new();
+    let end = bench.queue.scan(now, 0, usize::MAX, |message| {
+        if message.status == Status::Locked {
+            seen.push(message.id.bytes().to_vec());
+        }
+    });
+    assert_eq!((end, seen.len()), (Ok(0), 3), "a scan finds all");
+    let (purged, _) = bench.turn(|queue, turn| queue.purge(turn, Some(Status::Locked), 10));
+    assert_eq!(purged, 3, "none is left behind");
 }
 
 /// However many locks end in one millisecond, a command moves on no more than its share of them. What
