@@ -1,5 +1,5 @@
-//! What operators do with a queue: limits, pauses, dead letters sent again, a look at its
-//! groups.
+//! What operators do with a queue: limits, pauses, dead letters sent again, messages
+//! removed, a look at its groups.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +15,7 @@ use crate::{
     millis::{millis, LONGEST},
     queue::{unexpected, Queue},
     reply::{int, unsigned},
+    status::Status,
 };
 
 /// For operators.
@@ -174,6 +175,27 @@ impl<T: ?Sized, C> Queue<T, C> {
         let mut command = self.command("MQ.REDRIVE", None);
         command.arg("COUNT").arg(count);
         unsigned(&self.query(&command).await?).ok_or(unexpected("MQ.REDRIVE"))
+    }
+
+    /// Removes up to `count` messages of that status, 1 to 100000, with their waiting copies, and
+    /// returns how many. Those that come first go first; call it until it returns 0. Locked ones
+    /// are taken from their consumers.
+    pub async fn purge(&self, status: Status, count: u32) -> Result<u64, Error> {
+        self.send_purge(status.as_str(), count).await
+    }
+
+    /// [`Self::purge`] for every status but the locked ones.
+    pub async fn purge_all(&self, count: u32) -> Result<u64, Error> {
+        self.send_purge("ALL", count).await
+    }
+
+    async fn send_purge(&self, which: &str, count: u32) -> Result<u64, Error> {
+        if !(1..=100_000).contains(&count) {
+            return Err(invalid("count", "has to be 1 to 100000"));
+        }
+        let mut command = self.command("MQ.PURGE", None);
+        command.arg(which).arg("COUNT").arg(count);
+        unsigned(&self.query(&command).await?).ok_or(unexpected("MQ.PURGE"))
     }
 
     /// Lists groups from a cursor on, 0 at first, and looks at about `count` places, 1 to 10000. A

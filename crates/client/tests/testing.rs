@@ -165,6 +165,12 @@ where
     let states = page.groups.iter().map(|group| (&group.name, group.state));
     story.push(format!("{:?}", states.collect::<Vec<_>>()));
     story.push(format!("{:?}", worker.run_one().await));
+    story.push(format!("{:?}", queue.purge(Status::Dead, 1).await));
+    story.push(format!(
+        "{:?} {:?}",
+        queue.purge_all(1_000).await,
+        queue.purge_all(1_000).await
+    ));
     story.join("\n")
 }
 

@@ -27,6 +27,7 @@ pub(super) fn run(state: &mut State, words: &[Vec<u8>]) -> Result<Value, Refusal
         "MQ.EXTEND" => extend(state, words),
         "MQ.CANCEL" => cancel(state, words),
         "MQ.REDRIVE" => redrive(state, words),
+        "MQ.PURGE" => purge(state, words),
         "MQ.LIMIT" => limit(state, words),
         "MQ.PAUSE" => pause(state, words),
         "MQ.RESUME" => resume(state, words),
@@ -199,6 +200,20 @@ fn redrive(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
         ids.iter().filter(|id| queue.redrive(turn, id)).count()
     });
     Ok(int(redriven.unwrap_or(0) as u64))
+}
+
+fn purge(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let name = words.bytes()?;
+    let which = match words.is_next("ALL") {
+        true => None,
+        false => Some(status(words)?),
+    };
+    let count = match words.is_next("COUNT") {
+        true => words.number()?,
+        false => 1_000,
+    };
+    let removed = state.change(name, |queue, turn| queue.purge(turn, which, count));
+    Ok(int(removed.unwrap_or(0) as u64))
 }
 
 fn limit(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {

@@ -9,8 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis_mq_client::{redis, EndOfQueue, Queue, QueueInfo, Worker, WorkerBuilder};
+use redis_mq_client::{
+    redis, EndOfQueue, EnqueueOptions, Message, Outcome, Queue, QueueInfo, Status, Worker,
+    WorkerBuilder,
+};
 use redis_mq_testkit::{Server, PATIENCE};
+use tokio::sync::mpsc;
 
 pub const MS: fn(u64) -> Duration = Duration::from_millis;
 pub const S: fn(u64) -> Duration = Duration::from_secs;
@@ -98,4 +102,39 @@ pub fn slow_down_the_next_load(server: &Server) {
     }
     fill.exec(&mut server.conn()).unwrap();
     server.configure_next_start("key-load-delay", "5000");
+}
+
+pub fn with_id(id: &str) -> EnqueueOptions {
+    EnqueueOptions::new().id(id)
+}
+
+/// Adds a message with that id.
+pub async fn enqueue(queue: &Queue<String>, id: &str, value: &str) {
+    assert!(queue
+        .enqueue_with(&value.to_owned(), with_id(id))
+        .await
+        .unwrap()
+        .is_accepted());
+}
+
+/// Waits until the message has that status; `None` is gone.
+pub async fn becomes(queue: &Queue<String>, id: &str, status: Option<Status>) {
+    eventually(&format!("{id} becomes {status:?}"), async || {
+        queue.status(id).await.unwrap() == status
+    })
+    .await;
+}
+
+/// A worker whose handler returns what `decide` says, and the attempts that it has seen.
+pub fn deciding(
+    name: &str,
+    decide: impl Fn(u32) -> Outcome + Send + Sync + 'static,
+) -> (Worker, mpsc::UnboundedReceiver<u32>) {
+    let (tell, seen) = mpsc::unbounded_channel();
+    let worker = quick(shared_server().url(), name).build(move |message: Message<String>| {
+        tell.send(message.attempt()).unwrap();
+        let outcome = decide(message.attempt());
+        async move { outcome }
+    });
+    (worker.unwrap(), seen)
 }
