@@ -49,8 +49,9 @@ impl Command for MqPurge {
         name: "mq.purge",
         syntax: "MQ.PURGE queue status | ALL [COUNT n]",
         summary: "Removes the messages of a status, some at a time.",
-        complexity: "O(n) with n the number of messages removed, and of those of another status \
-                     between them in the schedule",
+        complexity:
+            "O(n) with n the number of messages removed; O(all) where very many of another \
+                     status lie between them in the schedule",
         since: "0.1.0",
         group: Group::Operators,
         arity: -3,

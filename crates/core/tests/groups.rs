@@ -208,6 +208,25 @@ fn peek_takes_turns_without_taking_and_without_an_end_to_go_on_after() {
 }
 
 #[test]
+fn pages_go_on_where_there_are_limits_for_groups_and_no_group() {
+    let mut pair = Pair::new();
+    pair.limit(Scope::Groups, inflight(Some(2)));
+    for id in ["1", "2", "3"] {
+        pair.add(id, "");
+    }
+    let behind = Peek {
+        status: None,
+        count: 9,
+        after: Some(b"1"),
+        reverse: false,
+    };
+    let now = Now::from_micros(pair.now_us);
+    let page = pair.queue.peek(now, &behind).expect("nobody takes turns");
+    let ids: Vec<_> = page.iter().map(|message| message.id.bytes()).collect();
+    assert_eq!(ids, [b"2", b"3"]);
+}
+
+#[test]
 fn one_behind_a_backlog_of_another_group_is_the_second_turn() {
     let mut pair = Pair::new();
     pair.limit(Scope::Groups, inflight(None));
