@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    cancel, check, completions, contexts, enqueue, get, groups, info, limit, ls, man, pause,
-    resume, work,
+    bench, cancel, check, completions, contexts, dead, enqueue, find, get, groups, info, limit, ls,
+    man, pause, peek, purge, r#move, resume, work,
 };
 
 /// Look into the queues of redis-mq, and repair them.
@@ -28,7 +28,7 @@ pub struct Cli {
 /// Options of all commands.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// The server: redis://[user:password@]host:port/db, rediss:// for TLS, unix:///path,
+    /// The server: redis://user:password@host:port/db, rediss:// for TLS, unix:///path,
     /// redis+cluster://host:port,host:port, redis+sentinel://host:port,host:port/master
     ///
     /// Without --url and --context it is REDIS_MQ_URL of the environment, else the context that
@@ -63,10 +63,20 @@ pub enum Command {
     Get(get::Args),
     /// Add messages: from arguments, from lines, from JSON lines
     Enqueue(enqueue::Args),
+    /// Show the next deliveries, or the messages of a status
+    Peek(peek::Args),
+    /// Find messages by id, or by what is in their payloads
+    Find(find::Args),
+    /// Look at dead letters, send them again, or remove them
+    Dead(dead::Args),
     /// Work on queues with a command, run once for each message
     Work(work::Args),
     /// Remove messages by id, whatever their status
     Cancel(cancel::Args),
+    /// Remove all messages of a status
+    Purge(purge::Args),
+    /// Move messages to another queue
+    Move(r#move::Args),
     /// Stop the deliveries of queues, or of one group
     Pause(pause::Args),
     /// Let deliveries go on
@@ -77,6 +87,8 @@ pub enum Command {
     Groups(groups::Args),
     /// Tell a monitoring system whether queues are well: exit code 0, 1, 2 or 3
     Check(check::Args),
+    /// Measure how fast it is here
+    Bench(bench::Args),
     /// Give servers names, so that --context NAME is enough
     Contexts(contexts::Args),
     /// Print the completions of a shell

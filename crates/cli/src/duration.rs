@@ -72,6 +72,14 @@ pub fn show_instant(ms: u64) -> String {
     }
 }
 
+/// How long ago that instant of Unix milliseconds is, as [`show`] does.
+pub fn age(ms: u64) -> String {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    show(millis(now).saturating_sub(ms))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

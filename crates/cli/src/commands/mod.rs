@@ -1,17 +1,23 @@
 //! One file per command: its arguments, then what it does.
 
+pub mod bench;
 pub mod cancel;
 pub mod check;
 pub mod completions;
 pub mod contexts;
+pub mod dead;
 pub mod enqueue;
+pub mod find;
 pub mod get;
 pub mod groups;
 pub mod info;
 pub mod limit;
 pub mod ls;
 pub mod man;
+pub mod r#move;
 pub mod pause;
+pub mod peek;
+pub mod purge;
 pub mod resume;
 pub mod work;
 
@@ -31,6 +37,12 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Info(args) => info::run(args, server.await?, json).await,
         Command::Get(args) => get::run(args, server.await?, json).await,
         Command::Enqueue(args) => enqueue::run(args, server, json).await,
+        Command::Peek(args) => peek::run(args, server.await?, json).await,
+        Command::Find(args) => find::run(args, server.await?, json).await,
+        Command::Dead(args) => dead::run(args, server.await?, json).await,
+        Command::Purge(args) => purge::run(args, server.await?, json).await,
+        Command::Move(args) => r#move::run(args, server.await?, json).await,
+        Command::Bench(args) => bench::run(args, Source::new(&common)?, json).await,
         Command::Work(args) => work::run(args, Source::new(&common)?, json).await,
         Command::Cancel(args) => cancel::run(args, server, json).await,
         Command::Pause(args) => pause::run(args, server.await?, json).await,

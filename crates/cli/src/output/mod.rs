@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod payload;
+pub mod summary;
 pub mod table;
 
 use std::io::{self, Write as _};
