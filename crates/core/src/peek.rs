@@ -95,15 +95,7 @@ impl Queue {
             };
             self.page(self.rows(status, moved, peek.reverse), &wanted)?
         };
-        let view = |slot: u32| {
-            let stands = self.stands(slot, now);
-            let stand = if status == Status::Dead {
-                stands.letter
-            } else {
-                stands.live
-            };
-            self.view_as(slot, now, stand?)
-        };
+        let view = |slot: u32| self.view_as(slot, now, self.stands(slot, now).of(status)?);
         Ok(slots.into_iter().filter_map(view).collect())
     }
 
@@ -162,12 +154,7 @@ impl Queue {
     }
 
     fn stands_as(&self, slot: u32, status: Status, now: Timestamp) -> bool {
-        let stands = self.stands(slot, now);
-        let stand = if status == Status::Dead {
-            stands.letter
-        } else {
-            stands.live
-        };
+        let stand = self.stands(slot, now).of(status);
         stand.and_then(|stand| stand.status(now)) == Some(status)
     }
 

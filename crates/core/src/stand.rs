@@ -73,6 +73,17 @@ pub(crate) enum Arrival {
 /// Where a message that time has moved on comes among those; all of them come behind the others.
 pub(crate) type Rank = (Priority, Timestamp, Arrival);
 
+impl<'a> Stands<'a> {
+    /// The one of both that may have this status.
+    pub fn of(self, status: Status) -> Option<Stand<'a>> {
+        if status == Status::Dead {
+            self.letter
+        } else {
+            self.live
+        }
+    }
+}
+
 impl Stand<'_> {
     /// The status at the moment that this was asked for; none if there is no message any more.
     pub fn status(&self, now: Timestamp) -> Option<Status> {
@@ -249,12 +260,9 @@ impl Queue {
     pub(crate) fn moved_to(&self, status: Status, now: Timestamp) -> Vec<(Rank, u32)> {
         let place = |slot: u32| {
             let (stands, message) = (self.stands(slot, now), self.messages.get(slot));
-            let stand = if status == Status::Dead {
-                stands.letter
-            } else {
-                stands.live
-            };
-            let stand = stand.filter(|stand| stand.status(now) == Some(status))?;
+            let stand = stands
+                .of(status)
+                .filter(|stand| stand.status(now) == Some(status))?;
             if status == Status::Queued {
                 return self.rank(slot, now);
             }
