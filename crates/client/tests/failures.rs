@@ -141,6 +141,40 @@ async fn the_worker_gives_up_after_its_attempts_where_nobody_else_has_a_limit() 
     eventually("all are counted", async || worker.stats().dead == 3).await;
 }
 
+/// As the page on security has it for consumers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_may_not_ask_for_limits_leaves_them_to_the_server() {
+    let name = fresh_name();
+    let mut acl = redis::cmd("ACL");
+    acl.arg(&[
+        "SETUSER",
+        "post",
+        "on",
+        ">secret",
+        "~*",
+        "+mq.dequeue",
+        "+mq.done",
+        "+mq.extend",
+    ]);
+    acl.exec_async(&mut connection(url()).await).await.unwrap();
+    let as_post = url().replace("redis://", "redis://post:secret@");
+    let texts = queue::<String>(url(), &name).await;
+    let worker = quick(as_post, &name)
+        .attempts(1)
+        .retry_policy(RetryPolicy::fixed(MS(1)))
+        .build(|message: Message<String>| async move {
+            match message.attempt() {
+                1 | 2 => Err("down"),
+                _ => Ok(()),
+            }
+        })
+        .unwrap();
+    enqueue(&texts, "a", "").await;
+    all_done(&texts, 1).await;
+    eventually("they are counted", async || worker.stats().retried == 2).await;
+    assert_eq!(worker.stats().outages, 0);
+}
+
 #[tokio::test]
 async fn the_limit_of_attempts_is_shown_and_25_by_default() {
     let worker = |name: &str| quick(url(), name).start(Start::Manual);

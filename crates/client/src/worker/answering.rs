@@ -73,6 +73,8 @@ struct Answering {
     sampler: Sampler,
     /// When the log was last told that an extension was refused.
     warned: Option<Instant>,
+    /// When it was last told that limits of attempts are not told.
+    warned_of_limits: Option<Instant>,
     /// Retries go with their reasons; not so once this connection's server has refused them.
     reasons: bool,
 }
@@ -83,6 +85,7 @@ impl Answering {
             link: Link::new(&core, Side::Answer, Duration::ZERO),
             sampler: Sampler::new(&core.spec.settings),
             warned: None,
+            warned_of_limits: None,
             reasons: true,
             core,
         }
@@ -107,7 +110,10 @@ impl Answering {
             Ok(spent) => spent,
             Err(error) => return self.failed(&error),
         };
-        let (batch, sampled) = self.batch(&post, &spent, stopping);
+        if let Some(error) = &spent.untold {
+            self.limit_untold(error);
+        }
+        let (batch, sampled) = self.batch(&post, &spent.letters, stopping);
         if batch.is_empty() {
             return;
         }
@@ -246,6 +252,22 @@ impl Answering {
         }
         delivery.ask_again(now + (delivery.lock / 8).min(ASK_AGAIN));
         self.core.desk.beat_by(delivery.extend_at());
+    }
+
+    /// Messages have reached the worker's limit of attempts, but may have others.
+    fn limit_untold(&mut self, error: &RedisError) {
+        let now = Instant::now();
+        if self
+            .warned_of_limits
+            .is_none_or(|at| now >= at + WARN_EVERY)
+        {
+            let queue = &self.core.spec.queue.shown;
+            tracing::warn!(
+                %queue, %error,
+                "messages are tried again and again: the server does not tell their limits"
+            );
+            self.warned_of_limits = Some(now);
+        }
     }
 
     fn arrived(&self, letter: &Letter, answered: Answered) {

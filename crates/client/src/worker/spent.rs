@@ -13,25 +13,44 @@ use crate::{
 /// How many messages to look at in one round trip: their payloads come along.
 const AT_ONCE: usize = 16;
 
-/// Of these letters, by number, those whose retry is not to be: the worker's limit is reached, and
-/// neither the message nor its queue has one. Where the limit is not reached nothing is asked.
-///
-/// The error is one that calls for another try; where the server refuses to tell, the message is
-/// tried again.
+/// The letters, by number, whose retry is not to be: the worker's limit is reached, and neither the
+/// message nor its queue has one.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    pub(super) letters: Vec<usize>,
+    /// Why the server does not tell of other limits. The messages are tried again then.
+    pub(super) untold: Option<RedisError>,
+}
+
+/// Whether there is another limit than the worker's.
+enum Other {
+    Is,
+    IsNot,
+    /// Whoever may not know leaves the decision to the server.
+    Untold(RedisError),
+}
+
+/// Asks about letters whose retry reaches the worker's limit, and sends nothing where none does. The
+/// error is one that calls for another try.
 pub(super) async fn all_spent(
     connection: &mut AnyConnection,
     queue: &QueueName,
     letters: &[Letter],
-) -> RedisResult<Vec<usize>> {
-    let mut spent = Vec::new();
+) -> RedisResult<Spent> {
+    let mut spent = Spent::default();
     let asked: Vec<_> = (0..letters.len())
         .filter(|n| matches!(&letters[*n].answer, Answer::Retry(retry) if retry.last))
         .collect();
     if asked.is_empty() {
         return Ok(spent);
     }
-    if queue_has_limit(connection, queue).await? {
-        return Ok(spent);
+    match of_queue(connection, queue).await? {
+        Other::Is => return Ok(spent),
+        Other::IsNot => {}
+        Other::Untold(error) => {
+            spent.untold = Some(error);
+            return Ok(spent);
+        }
     }
     for some in asked.chunks(AT_ONCE) {
         let mut questions = pipeline(some.len());
@@ -41,8 +60,10 @@ pub(super) async fn all_spent(
         }
         let replies = connection.query_all(&questions).await?;
         for (n, reply) in some.iter().zip(replies) {
-            if !message_has_limit(reply, queue, &letters[*n].delivery)? {
-                spent.push(*n);
+            match of_message(reply, &letters[*n].delivery)? {
+                Other::Is => {}
+                Other::IsNot => spent.letters.push(*n),
+                Other::Untold(error) => spent.untold = Some(error),
             }
         }
     }
@@ -58,46 +79,53 @@ pub(crate) async fn is_spent(
 ) -> RedisResult<bool> {
     let mut question = redis::cmd("MQ.GET");
     question.arg(&queue.key[..]).arg(delivery.id.as_bytes());
-    Ok(!queue_has_limit(connection, queue).await?
-        && !message_has_limit(connection.query(&question).await, queue, delivery)?)
+    let of_queue = of_queue(connection, queue).await?;
+    let of_message = of_message(connection.query(&question).await, delivery)?;
+    Ok(matches!(
+        (of_queue, of_message),
+        (Other::IsNot, Other::IsNot)
+    ))
 }
 
-async fn queue_has_limit(connection: &mut AnyConnection, queue: &QueueName) -> RedisResult<bool> {
-    let mut limits = redis::cmd("MQ.LIMIT");
-    limits.arg(&queue.key[..]);
-    match connection.query(&limits).await {
+async fn of_queue(connection: &mut AnyConnection, queue: &QueueName) -> RedisResult<Other> {
+    let mut question = redis::cmd("MQ.LIMIT");
+    question.arg(&queue.key[..]);
+    match connection.query(&question).await {
         Ok(value) => {
             let limits = QueueLimits::from_reply(value);
-            Ok(limits.is_some_and(|limits| limits.attempts.is_some()))
+            Ok(is(limits.is_some_and(|limits| limits.attempts.is_some())))
         }
         // A module that knows no limits has none.
-        Err(error) if is_unknown_command(&error) => Ok(false),
-        Err(error) => untold(error, queue),
+        Err(error) if is_unknown_command(&error) => Ok(Other::IsNot),
+        Err(error) => untold(error),
     }
 }
 
-fn message_has_limit(
-    reply: RedisResult<Value>,
-    queue: &QueueName,
-    delivery: &Delivery,
-) -> RedisResult<bool> {
+fn of_message(reply: RedisResult<Value>, delivery: &Delivery) -> RedisResult<Other> {
     match reply {
         Ok(value) => {
             let message = stored_message(value).filter(|message| message.id == delivery.id);
-            Ok(message.is_none_or(|message| message.max_attempts > 0))
+            // One that is gone has had its verdict.
+            Ok(is(message.is_none_or(|message| message.max_attempts > 0)))
         }
-        Err(error) => untold(error, queue),
+        Err(error) => untold(error),
     }
 }
 
-/// Whoever may not know of a limit leaves the decision to the server.
-fn untold(error: RedisError, queue: &QueueName) -> RedisResult<bool> {
-    if !is_final(&error) && error.code() != Some("NOPERM") {
-        return Err(error);
+fn is(there: bool) -> Other {
+    if there {
+        Other::Is
+    } else {
+        Other::IsNot
     }
-    let queue = &queue.shown;
-    tracing::warn!(%queue, %error, "a message is tried again: its limit of attempts is not told");
-    Ok(true)
+}
+
+fn untold(error: RedisError) -> RedisResult<Other> {
+    if is_final(&error) || error.code() == Some("NOPERM") {
+        Ok(Other::Untold(error))
+    } else {
+        Err(error)
+    }
 }
 
 /// Whether the server has the module, but an older one.

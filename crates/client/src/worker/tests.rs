@@ -401,11 +401,14 @@ async fn the_workers_limit_of_attempts_holds_where_there_is_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_may_not_be_known_is_the_servers() {
+    let log = Log::default();
+    let _logged = log.listen();
     let refused = "-NOPERM no permissions\r\n";
     let none = stored(0);
     assert_eq!(told_of_the_last_attempt(refused, &[&none]).await, RETRY);
     assert_eq!(told_of_the_last_attempt(NIL, &[refused]).await, RETRY);
-    assert_eq!(told_of_the_last_attempt(NIL, &[NIL]).await, RETRY);
+    assert_eq!(log.count(&["WARN", "does not tell their limits"]), 2);
+    assert_eq!(told_of_the_last_attempt(NIL, &[NIL]).await, RETRY, "gone");
 }
 
 #[tokio::test(start_paused = true)]
