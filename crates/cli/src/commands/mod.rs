@@ -7,6 +7,7 @@ pub mod completions;
 pub mod contexts;
 pub mod dead;
 pub mod enqueue;
+pub mod exporter;
 pub mod find;
 pub mod get;
 pub mod groups;
@@ -43,6 +44,7 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Purge(args) => purge::run(args, server.await?, json).await,
         Command::Move(args) => r#move::run(args, server.await?, json).await,
         Command::Bench(args) => bench::run(args, Source::new(&common)?, json).await,
+        Command::Exporter(args) => exporter::run(args, Source::new(&common)?).await,
         Command::Work(args) => work::run(args, Source::new(&common)?, json).await,
         Command::Cancel(args) => cancel::run(args, server, json).await,
         Command::Pause(args) => pause::run(args, server.await?, json).await,

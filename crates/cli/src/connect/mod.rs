@@ -131,29 +131,31 @@ impl Server {
             Connection::Single(_) => true,
             Connection::Cluster(_) => key(one) == key(next),
         };
-        let runs = commands.chunk_by(together);
-        let pipelines = runs.flat_map(|run| run.chunks(PIPELINE)).map(|some| {
+        let mut pipelines = Vec::new();
+        for some in commands
+            .chunk_by(together)
+            .flat_map(|run| run.chunks(PIPELINE))
+        {
+            let mut pipeline = Pipeline::with_capacity(some.len());
+            // An error stays with its command.
+            pipeline.ignore_errors();
+            for command in some {
+                pipeline.add_command(command.clone());
+            }
+            pipelines.push(pipeline);
+        }
+        let sent = pipelines.into_iter().map(|pipeline| {
             let mut connection = self.connection.clone();
             async move {
-                let mut pipeline = Pipeline::with_capacity(some.len());
-                // An error stays with its command.
-                pipeline.ignore_errors();
-                for command in some {
-                    pipeline.add_command(command.clone());
-                }
-                connection
-                    .req_packed_commands(&pipeline, 0, some.len())
-                    .await
+                let count = pipeline.len();
+                connection.req_packed_commands(&pipeline, 0, count).await
             }
         });
         let abreast = match &self.connection {
             Connection::Single(_) => 1,
             Connection::Cluster(_) => 50,
         };
-        let values: Vec<Vec<Value>> = stream::iter(pipelines)
-            .buffered(abreast)
-            .try_collect()
-            .await?;
+        let values: Vec<Vec<Value>> = stream::iter(sent).buffered(abreast).try_collect().await?;
         let answer = |value: Value| value.extract_error().map_err(Failure::from);
         Ok(values.into_iter().flatten().map(answer).collect())
     }
@@ -181,6 +183,24 @@ impl Server {
             }
         }
         Ok(found.into_iter().collect())
+    }
+
+    /// A number of INFO, added up over the nodes; 0 where a server does not tell it.
+    pub async fn info_sum(&mut self, section: &str, field: &str) -> Result<u64, Failure> {
+        let mut sum = 0;
+        for node in self.nodes().await? {
+            let mut command = redis::cmd("INFO");
+            command.arg(section);
+            let told = self.call_node(command, node.as_ref()).await?;
+            let told = reply::text(&told).unwrap_or_default();
+            let number = told
+                .lines()
+                .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            sum += number
+                .and_then(|number| number.trim().parse::<u64>().ok())
+                .unwrap_or(0);
+        }
+        Ok(sum)
     }
 
     /// The nodes that have keys of their own; one without a name where there is no cluster.
@@ -218,10 +238,11 @@ impl Server {
     }
 }
 
-/// What the command is about: its first argument.
+/// What the command is about: its first argument, or the second one of a command in two words.
 fn key(command: &Cmd) -> Option<Vec<u8>> {
     let mut args = command.args_iter();
-    match args.nth(1)? {
+    let two_words = matches!(args.next()?, redis::Arg::Simple(b"MEMORY"));
+    match args.nth(usize::from(two_words))? {
         redis::Arg::Simple(key) => Some(key.to_vec()),
         _ => None,
     }
