@@ -226,16 +226,7 @@ impl Queue {
         order: &mut Order,
     ) {
         let message = self.messages.get(slot);
-        let has_copy = self.has_copy(slot);
-        let was = match message.state() {
-            State::Ready { .. } => Status::Queued,
-            State::Locked { .. } if has_copy => Status::LockedWithRequeue,
-            State::Locked { .. } => Status::Locked,
-            State::Done { .. } if has_copy => Status::DoneWithRequeue,
-            State::Done { .. } => Status::DoneWithBackoff,
-            _ => Status::QueuedWithBackoff,
-        };
-        info.counts[was as usize] -= 1;
+        info.counts[self.counted_as(slot) as usize] -= 1;
         if matches!(message.state(), State::Locked { .. }) {
             count(&mut info.totals.expired_locks);
         }

@@ -90,7 +90,7 @@ impl Queue {
                 now,
                 after,
                 reverse: peek.reverse,
-                most: self.most_of(status, moved.len(), peek.count),
+                most: self.most_of(status, now, moved.len(), peek.count),
                 look: LOOK,
             };
             self.page(self.rows(status, moved, peek.reverse), &wanted)?
@@ -109,7 +109,7 @@ impl Queue {
             now,
             after: None,
             reverse: false,
-            most: self.most_of(status, moved.len(), most),
+            most: self.most_of(status, now, moved.len(), most),
             look: if is_scheduled { LOOK } else { usize::MAX },
         };
         let page = self.page(self.rows(status, moved, false), &wanted);
@@ -137,11 +137,13 @@ impl Queue {
     }
 
     /// How many messages to look for: a walk through the schedule can end with the last of its status.
-    fn most_of(&self, status: Status, moved: usize, most: usize) -> usize {
-        match status {
-            Status::Dead | Status::DoneAwaitingGc => most,
-            _ => most.min(self.counts()[status as usize] + moved),
+    fn most_of(&self, status: Status, now: Timestamp, moved: usize, most: usize) -> usize {
+        if matches!(status, Status::Dead | Status::DoneAwaitingGc) {
+            return most;
         }
+        let left = self.moved_on(now);
+        let left = left.filter(|slot| self.counted_as(*slot) == status).count();
+        most.min(self.counts()[status as usize] - left + moved)
     }
 
     /// The slot where a message of that id and status is at `now`.
@@ -271,11 +273,13 @@ impl Queue {
     fn walk(&self, wanted: &Wanted, page: &mut Page, first: Option<u32>) -> Option<u32> {
         let (mut next, mut last) = (first, None);
         while let Some(slot) = next.filter(|_| !page.is_over()) {
-            let is_here = !self.is_moved_on(slot, wanted.now);
-            if is_here && self.stands_as(slot, wanted.status, wanted.now) {
-                page.slots.push(slot);
-            } else {
-                page.look -= 1;
+            // Those that are elsewhere by now have all been looked at anyway.
+            if !self.is_moved_on(slot, wanted.now) {
+                if self.stands_as(slot, wanted.status, wanted.now) {
+                    page.slots.push(slot);
+                } else {
+                    page.look -= 1;
+                }
             }
             last = next;
             next = self.beside(slot, wanted.reverse);

@@ -198,6 +198,20 @@ impl Queue {
         Stands { live, letter }
     }
 
+    /// The status that the counts of the last step have a message under.
+    pub(crate) fn counted_as(&self, slot: u32) -> Status {
+        let has_copy = self.has_copy(slot);
+        match self.messages.get(slot).state() {
+            State::Ready { .. } => Status::Queued,
+            State::Delayed { .. } => Status::QueuedWithBackoff,
+            State::Locked { .. } if has_copy => Status::LockedWithRequeue,
+            State::Locked { .. } => Status::Locked,
+            State::Done { .. } if has_copy => Status::DoneWithRequeue,
+            State::Done { .. } => Status::DoneWithBackoff,
+            State::Dead { .. } => Status::Dead,
+        }
+    }
+
     /// Whether time has moved a message on by `now`, and nobody has let it act.
     pub(crate) fn is_moved_on(&self, slot: u32, now: Timestamp) -> bool {
         let message = self.messages.get(slot);

@@ -218,6 +218,19 @@ fn a_page_passes_over_a_bounded_number_of_messages_of_another_status() {
         }
     });
     assert_eq!((end, seen.len()), (Ok(0), 3), "a scan finds all");
+    let later = Now::from_micros(bench.now_us + 1_000_000_000_000);
+    let none = Peek {
+        status: Some(Status::Locked),
+        count: 10,
+        after: None,
+        reverse: false,
+    };
+    let page = bench.queue.peek(later, &none).map(|page| page.len());
+    assert_eq!(
+        page,
+        Ok(0),
+        "all have ended, though nobody has let time act"
+    );
     let (purged, _) = bench.turn(|queue, turn| queue.purge(turn, Some(Status::Locked), 10));
     assert_eq!(purged, 3, "none is left behind");
 }
