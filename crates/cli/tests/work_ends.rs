@@ -32,14 +32,14 @@ fn a_lock_is_extended_while_its_command_runs() {
     enqueue(&server, "1");
     let mut worker = Worker::on(
         &server,
-        &["q", "--lock", "300ms", "--", "bash", "-c", UNTIL_GO],
+        &["q", "--lock", "1s", "--", "bash", "-c", UNTIL_GO],
     );
     has_file(&server, "started");
-    // Three locks long.
+    // Longer than two locks.
     let start = Instant::now();
     wait_until(PATIENCE, || {
         assert_eq!(info(&server, "locked"), 1);
-        start.elapsed() > Duration::from_millis(900)
+        start.elapsed() > Duration::from_millis(2_500)
     });
     fs::write(server.dir().join("go"), "").unwrap();
     wait_until(PATIENCE, || info(&server, "total-done") == 1);
@@ -59,7 +59,7 @@ fn a_command_whose_message_is_cancelled_is_ended_without_a_verdict() {
     enqueue(&server, "1");
     let mut worker = Worker::on(
         &server,
-        &["q", "--lock", "300ms", "--", "bash", "-c", UNTIL_GO],
+        &["q", "--lock", "1s", "--", "bash", "-c", UNTIL_GO],
     );
     has_file(&server, "started");
     call!(server.conn(), "MQ.CANCEL", "q", "1").unwrap();
@@ -80,19 +80,25 @@ fn a_command_whose_lock_cannot_be_extended_is_ended_before_another_worker_begins
     let server = Server::start();
     let proxy = Proxy::start(server.addr());
     enqueue(&server, "1");
+    let script = "trap 'echo end >>$FOLDER/log; exit 0' TERM; echo begin >>$FOLDER/log; \
+        until [ -e $FOLDER/go ]; do sleep 0.01; done";
     let args = [
-        "q", "--lock", "1s", "--grace", "100ms", "--", "bash", "-c", UNTIL_GO,
+        "q", "--lock", "3s", "--grace", "1s", "--", "bash", "-c", script,
     ];
-    let mut worker = Worker::start(&proxy.url(), server.dir(), &args);
-    has_file(&server, "started");
+    let log = || fs::read_to_string(server.dir().join("log")).unwrap_or_default();
+    let mut one = Worker::start(&proxy.url(), server.dir(), &args);
+    wait_until(PATIENCE, || log() == "begin\n");
+    let mut two = Worker::on(&server, &args);
     proxy.silence();
-    all_gone(server.dir(), "started");
+    wait_until(PATIENCE, || log().lines().count() == 3);
+    assert_eq!(log(), "begin\nend\nbegin\n");
     fs::write(server.dir().join("go"), "").unwrap();
-    proxy.resume();
-    proxy.cut();
     wait_until(PATIENCE, || info(&server, "total-done") == 1);
+    // What was held back on the way is gone with its connection.
+    proxy.cut();
+    proxy.resume();
+    assert_eq!((one.stop().code, two.stop().code), (0, 0));
     assert_eq!(stale(&server), 0);
-    assert_eq!(worker.stop().code, 0);
 }
 
 #[test]
@@ -174,7 +180,7 @@ fn a_reader_that_stops_reading_costs_no_lock_and_does_not_hold_up_the_end() {
     let server = Server::start();
     enqueue(&server, "1");
     let mut child = common::program()
-        .args(["work", "q", "--lock", "300ms", "--grace", "100ms", "--"])
+        .args(["work", "q", "--lock", "1s", "--grace", "100ms", "--"])
         .args(["bash", "-c", "echo $$ >$FOLDER/started; exec yes"])
         .env("REDIS_MQ_URL", server.url())
         .env("FOLDER", server.dir())
@@ -186,7 +192,7 @@ fn a_reader_that_stops_reading_costs_no_lock_and_does_not_hold_up_the_end() {
     let start = Instant::now();
     wait_until(PATIENCE, || {
         assert_eq!(info(&server, "locked"), 1);
-        start.elapsed() > Duration::from_millis(900)
+        start.elapsed() > Duration::from_millis(2_500)
     });
     common::worker::signal("TERM", child.id());
     wait_until(PATIENCE, || child.try_wait().unwrap().is_some());
@@ -271,7 +277,7 @@ fn a_worker_killed_at_a_hundred_random_points_loses_nothing_and_leaves_nothing()
         "-c",
         "4",
         "--lock",
-        "300ms",
+        "1s",
         "--attempts",
         "0",
         "--grace",

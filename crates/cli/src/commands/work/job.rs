@@ -108,7 +108,7 @@ async fn work(
     tokio::pin!(outputs, lock);
     let running = run_to_end(shared, &mut process);
     let mut printed = false;
-    let end = {
+    let mut end = {
         tokio::pin!(running);
         loop {
             tokio::select! {
@@ -131,7 +131,13 @@ async fn work(
         }
     }
     if !printed {
-        let _ = timeout(REST_OF_OUTPUT, outputs).await;
+        let rest = timeout(REST_OF_OUTPUT, outputs);
+        // A lock that was lost already has returned, and is not asked again.
+        let is_held = end.is_some();
+        tokio::select! {
+            _ = rest => {}
+            () = &mut lock, if is_held => end = None,
+        }
     }
     // Where it cannot be told, it kills a group that is gone.
     let _ = shared.watcher.remove(group);
@@ -162,7 +168,8 @@ async fn run_to_end(shared: &Shared, process: &mut Process) -> End {
 }
 
 /// Extends the lock for as long as it is waited for. It returns when the lock is lost: the message has
-/// gone to somebody else or is gone, or the server did not answer in time.
+/// gone to somebody else or is gone, or the server did not answer in time. In time is early enough for
+/// the command to be ended before somebody else can begin.
 async fn keep_lock(shared: &Shared, queue: &str, delivery: &Delivery) {
     let lock = delivery.lock;
     let mut deadline = delivery.deadline;
@@ -175,10 +182,11 @@ async fn keep_lock(shared: &Shared, queue: &str, delivery: &Delivery) {
     loop {
         sleep_until(deadline - lock * 2 / 3).await;
         let mut pauses = Pauses::new();
+        let give_up = deadline - shared.settings.grace.min(lock / 3);
         loop {
             let sent = Instant::now();
             let asked = tokio::select! {
-                () = sleep_until(deadline) => return,
+                () = sleep_until(give_up) => return,
                 asked = shared.link.ask(&command) => asked,
             };
             match asked {
@@ -189,7 +197,7 @@ async fn keep_lock(shared: &Shared, queue: &str, delivery: &Delivery) {
                 Ok(_) => return,
                 Err(failure) if failure.begins_with("STALE") => return,
                 Err(_) => tokio::select! {
-                    () = sleep_until(deadline) => return,
+                    () = sleep_until(give_up) => return,
                     () = pauses.pause() => {}
                 },
             }
