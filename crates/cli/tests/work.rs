@@ -105,6 +105,16 @@ fn a_message_without_a_limit_of_its_own_gets_the_workers() {
 }
 
 #[test]
+fn the_limit_of_the_queue_wins_over_the_workers() {
+    let server = Server::start();
+    call!(server.conn(), "MQ.LIMIT", "q", "ATTEMPTS", 3).unwrap();
+    enqueue(&server, "1", "exit 1");
+    work(&server, &["--attempts", "2", "--retry-after", "0"], PAYLOAD);
+    assert_eq!(status(&server, "1"), "dead");
+    assert_eq!(field(&server, "1", "attempts"), "3");
+}
+
+#[test]
 fn a_message_whose_workers_never_answered_is_not_run_for_ever() {
     let server = Server::start();
     enqueue(&server, "1", "touch $FOLDER/ran");

@@ -205,14 +205,23 @@ async fn keep_lock(shared: &Shared, queue: &str, delivery: &Delivery) {
     }
 }
 
-/// Whether the message has no limit of attempts of its own.
+/// Whether neither the message nor its queue has a limit of attempts.
 async fn has_no_limit(shared: &Shared, queue: &str, delivery: &Delivery) -> bool {
     let mut command = redis::cmd("MQ.GET");
     command.arg(queue).arg(&delivery.id);
     // A server that cannot be asked will not give up in our place either: the message comes again.
     let answer = shared.link.ask(&command).await;
     let message = answer.ok().as_ref().and_then(Fields::read);
-    message.is_some_and(|message| message.count("max-attempts") == 0)
+    if message.is_none_or(|message| message.count("max-attempts") != 0) {
+        return false;
+    }
+    let mut command = redis::cmd("MQ.LIMIT");
+    command.arg(queue);
+    match shared.link.ask(&command).await {
+        Ok(limits) => Fields::read(&limits).is_none_or(|limits| limits.count("attempts") == 0),
+        // A module without limits, or a user who may not ask.
+        Err(failure) => failure.exit() == Exit::REFUSED,
+    }
 }
 
 /// Tells the server, however often it takes; to repeat it is harmless.
