@@ -10,8 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use redis_mq_core::Now;
-
+use crate::clock::{self, Moment};
 use crate::error::Error;
 use crate::redis::{Args, Ctx, Role};
 
@@ -37,9 +36,9 @@ static MAY_OBEY: AtomicBool = AtomicBool::new(true);
 /// Whether a data set is being read from a file or from the primary.
 static LOADING: AtomicBool = AtomicBool::new(false);
 
-/// When the server was last asked whether it takes writes, in Unix microseconds.
+/// When the server was last asked whether it takes writes, in microseconds of steady time.
 static ASKED_AT: AtomicU64 = AtomicU64::new(0);
-/// Since when the server is known to refuse every write, in Unix microseconds; 0 when it takes them.
+/// Since when the server is known to refuse every write, in microseconds of steady time; 0 when it takes them.
 static REFUSES_SINCE: AtomicU64 = AtomicU64::new(0);
 
 /// How long the server's answer is believed, in microseconds.
@@ -114,19 +113,18 @@ pub(crate) fn of_waiter(ctx: &Ctx, args: Args<'_>) -> Right {
 
 /// The moment that a reading command shows. While a primary refuses all writes nothing moves on by
 /// itself, so the moment stays the one at which that was noticed.
-pub(crate) fn moment(ctx: &Ctx) -> Now {
+pub(crate) fn moment(ctx: &Ctx) -> Moment {
     let since = REFUSES_SINCE.load(Ordering::Relaxed);
     if since != 0 && decides() {
-        Now::from_micros(since)
+        Moment::of_steady_us(since)
     } else {
-        Now::from_micros(ctx.now_us())
+        clock::now(ctx)
     }
 }
 
 fn refuses_writes(ctx: &Ctx) -> bool {
-    let now_us = ctx.clock_us();
+    let now_us = clock::read(ctx).steady_us();
     let since = REFUSES_SINCE.load(Ordering::Relaxed);
-    // A clock that was set back asks again too.
     let age_us = now_us.wrapping_sub(ASKED_AT.load(Ordering::Relaxed));
     if age_us < ANSWER_HOLDS_US {
         return since != 0;

@@ -10,6 +10,7 @@ use redis_module::raw::{RedisModuleCtx, RedisModuleString};
 use crate::redis::{Args, Ctx, LoadError, Options};
 
 pub mod authority;
+pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod datatype;

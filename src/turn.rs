@@ -3,11 +3,10 @@
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redis_mq_core::{
-    ApplyError, Changes, Mark, Now, Queue, Replication, Settings, Span, Token, Turn,
-};
+use redis_mq_core::{ApplyError, Changes, Mark, Queue, Replication, Settings, Span, Token, Turn};
 
 use crate::authority;
+use crate::clock::{self, Moment};
 use crate::commands::apply;
 use crate::config;
 use crate::datatype::QUEUE_TYPE;
@@ -60,7 +59,7 @@ pub fn take<R>(
     ctx: &Ctx,
     name: KeyName<'_>,
     missing: Missing,
-    now: Now,
+    now: Moment,
     form: ReplicateAs,
     step: impl FnOnce(&mut Queue, &mut Turn<'_>) -> R,
 ) -> Result<Option<R>, Error> {
@@ -80,7 +79,7 @@ pub fn take<R>(
     let queue = stored.begin_step()?;
     let mark = queue.mark();
     let (settings, mut log) = (settings(), scratch::log());
-    let mut turn = Turn::new(now, scratch::random(), &settings, &mut log);
+    let mut turn = Turn::new(now.of(queue).now(), scratch::random(), &settings, &mut log);
     if form == ReplicateAs::Effects {
         turn.spell_out();
     }
@@ -122,7 +121,7 @@ pub fn obey(
     stored.end_step();
     obeyed?;
     ctx.replicate_verbatim();
-    end_of_change(ctx, name, Now::from_micros(ctx.now_us()), key, &mark);
+    end_of_change(ctx, name, clock::now(ctx), key, &mark);
     ctx.reply_null();
     Ok(())
 }
@@ -133,7 +132,7 @@ pub fn obey(
 fn end_of_change(
     ctx: &Ctx,
     name: KeyName<'_>,
-    now: Now,
+    now: Moment,
     mut key: WriteKey<'_, StoredQueue>,
     mark: &Mark,
 ) {

@@ -333,7 +333,7 @@ fn a_blocked_consumer_is_served_by_a_reload() {
     let dump = call!(conn, "DUMP", "q").unwrap();
     call!(conn, "DEL", "q").unwrap();
     let mut wire = server.wire();
-    // Locked for longer than the clock is set forward, or it would be the next one itself.
+    // Locked for longer than the machine sleeps, or it would be the next one itself.
     wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0", "LOCK", "36000000"]);
     server.wait_for_blocked(1);
     call!(conn, "DEBUG", "RELOAD").unwrap();
@@ -344,7 +344,7 @@ fn a_blocked_consumer_is_served_by_a_reload() {
     wire.send(&["MQ.DEQUEUE", "q", "BLOCK", "0", "LOCK", "36000000"]);
     server.wait_for_blocked(1);
     call!(conn, "DEBUG", "RELOAD").unwrap();
-    clock.set_ms(3_600_000);
+    clock.sleep_ms(3_600_000);
     assert_eq!(faults::Delivery::of(&wire.reply().unwrap()).name(), "later");
 }
 

@@ -1,47 +1,21 @@
-//! Time moves messages on by itself, on the primary only; and the clock of the system may be stepped.
-//!
-//! A step forward ends at once what would have ended in the time that was skipped. After a step back
-//! everything that was set lasts until the clock has caught up; what is set from then on counts from
-//! the new time. Nothing is stuck, nothing is lost, and tokens and order do not go back.
+//! Time moves messages on by itself, on the primary only, also while the machine was asleep. That the
+//! system's clock may be set is the matter of `clock.rs`.
 
 mod faults;
 
-use std::collections::HashSet;
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use faults::clock::Clock;
-use faults::mix::assert_same_data;
 use faults::{
     counter, dequeue, dequeue_many, done, enqueue, enqueue_many, ms, server_number, status,
-    wait_for_status, Delivery,
+    Delivery,
 };
-use redis_mq_testkit::{
-    call, digest, wait_until, Persistence, ReplyExt, Server, Shutdown, Wire, PATIENCE,
-};
+use redis_mq_testkit::{call, wait_until, ReplyExt, Server, Wire, PATIENCE};
 
 const HOUR_MS: i64 = 3_600_000;
-const LONG_WAIT: &[&str] = &["BLOCK", "0", "LOCK", "360000000"];
 
 fn with_clock() -> (Clock, Server) {
     let clock = Clock::new();
     let server = clock.for_server(Server::builder()).start();
     (clock, server)
-}
-
-/// Sets the clock and waits until the server has noticed: some look at it only now and then.
-#[track_caller]
-fn step(clock: &Clock, server: &Server, offset_ms: i64) {
-    clock.set_ms(offset_ms);
-    let mut conn = server.conn();
-    wait_until(PATIENCE, || {
-        let seconds = call!(conn, "TIME").unwrap().items()[0].text();
-        let here = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_millis() as i64;
-        let off = seconds.parse::<i64>().unwrap() * 1000 - (here + offset_ms);
-        off.abs() < 10_000
-    });
 }
 
 fn blocked_consumer(server: &Server, queue: &str, already: usize) -> Wire {
@@ -52,7 +26,7 @@ fn blocked_consumer(server: &Server, queue: &str, already: usize) -> Wire {
 }
 
 #[test]
-fn a_step_forward_ends_locks_and_delays_for_consumers_that_wait() {
+fn what_ends_while_the_machine_sleeps_is_for_consumers_that_wait() {
     let (clock, server) = with_clock();
     let mut conn = server.conn();
     enqueue(&mut conn, "held", "a", &[]);
@@ -75,7 +49,7 @@ fn a_step_forward_ends_locks_and_delays_for_consumers_that_wait() {
         .collect::<Vec<_>>();
     let mut far = blocked_consumer(&server, "far", 3);
 
-    step(&clock, &server, HOUR_MS);
+    clock.sleep_ms(HOUR_MS);
     let got: Vec<_> = waiters
         .iter_mut()
         .map(|wire| Delivery::of(&wire.reply().unwrap()))
@@ -94,180 +68,8 @@ fn a_step_forward_ends_locks_and_delays_for_consumers_that_wait() {
         !far.has_reply_within(ms(20)),
         "an hour is left of that delay"
     );
-    step(&clock, &server, 2 * HOUR_MS + 1000);
+    clock.sleep_ms(2 * HOUR_MS + 1000);
     assert_eq!(Delivery::of(&far.reply().unwrap()).name(), "d");
-}
-
-#[test]
-fn after_a_step_back_old_locks_last_until_the_clock_has_caught_up() {
-    let (clock, server) = with_clock();
-    let mut conn = server.conn();
-    step(&clock, &server, HOUR_MS);
-    enqueue_many(&mut conn, "q", "old", 3, &[]);
-    enqueue(&mut conn, "q", "delayed", &["DELAY", "60000"]);
-    let old = dequeue_many(&mut conn, "q", 3, &["LOCK", "60000"]);
-    done(&mut conn, "q", &old[1], &["BACKOFF", "60000"]).unwrap();
-    step(&clock, &server, 0);
-
-    // They hold, and their consumers can still end them.
-    assert_eq!(status(&mut conn, "q", "old0").as_deref(), Some("locked"));
-    assert_eq!(
-        status(&mut conn, "q", "old1").as_deref(),
-        Some("done-with-backoff")
-    );
-    assert_eq!(
-        status(&mut conn, "q", "delayed").as_deref(),
-        Some("queued-with-backoff")
-    );
-    assert_eq!(done(&mut conn, "q", &old[2], &[]).unwrap().text(), "done");
-    assert_eq!(dequeue(&mut conn, "q", &[]), None);
-
-    // What is new goes its way, by the new time, with newer tokens.
-    enqueue(&mut conn, "q", "new", &[]);
-    let new = dequeue(&mut conn, "q", &["LOCK", "50"]).unwrap();
-    assert_eq!(new.name(), "new");
-    assert!(
-        new.token > old[2].token,
-        "{} after {}",
-        new.token,
-        old[2].token
-    );
-    let again = dequeue(&mut conn, "q", LONG_WAIT).unwrap();
-    assert_eq!((again.name(), again.attempt), ("new".to_string(), 2));
-    enqueue(&mut conn, "q", "new-delayed", &["DELAY", "50"]);
-    assert_eq!(
-        dequeue(&mut conn, "q", LONG_WAIT).unwrap().name(),
-        "new-delayed"
-    );
-
-    // The clock catches up: nothing is stuck.
-    let mut waiters: Vec<_> = (0..2)
-        .map(|number| blocked_consumer(&server, "q", number))
-        .collect();
-    step(&clock, &server, HOUR_MS + 70_000);
-    let mut names: Vec<_> = waiters
-        .iter_mut()
-        .map(|wire| Delivery::of(&wire.reply().unwrap()).name())
-        .collect();
-    names.sort();
-    assert_eq!(names, ["delayed", "old0"]);
-    wait_for_status(&mut conn, "q", "old1", None);
-}
-
-#[test]
-fn a_step_back_within_the_lifetime_of_a_timer_does_not_make_new_delays_late() {
-    let (clock, server) = with_clock();
-    let mut conn = server.conn();
-    // A timer is armed for what is due first, by the old time …
-    enqueue(&mut conn, "q", "old", &["DELAY", "60000"]);
-    let mut first = blocked_consumer(&server, "q", 0);
-    step(&clock, &server, -HOUR_MS);
-    // … and by the new time this is due long before it.
-    enqueue(&mut conn, "q", "new", &["DELAY", "100"]);
-    assert_eq!(Delivery::of(&first.reply().unwrap()).name(), "new");
-    enqueue(&mut conn, "other", "another", &["DELAY", "100"]);
-    assert_eq!(
-        dequeue(&mut conn, "other", LONG_WAIT).unwrap().name(),
-        "another"
-    );
-    step(&clock, &server, 70_000);
-    assert_eq!(dequeue(&mut conn, "q", LONG_WAIT).unwrap().name(), "old");
-}
-
-#[test]
-fn the_order_of_messages_does_not_depend_on_the_clock() {
-    let (clock, server) = with_clock();
-    let mut conn = server.conn();
-    for (number, offset) in [0, HOUR_MS, -HOUR_MS, 2 * HOUR_MS, 0]
-        .into_iter()
-        .enumerate()
-    {
-        step(&clock, &server, offset);
-        enqueue(&mut conn, "q", &format!("m{number}"), &[]);
-        let made = call!(conn, "MQ.ENQUEUE", "made", number).unwrap();
-        assert_eq!(made.items()[0].text(), "added");
-    }
-    let (mut names, mut tokens) = (Vec::new(), Vec::new());
-    for offset in [HOUR_MS, -HOUR_MS, 0, -2 * HOUR_MS, HOUR_MS] {
-        step(&clock, &server, offset);
-        let one = dequeue(&mut conn, "q", &["LOCK", "360000000"]).unwrap();
-        names.push(one.name());
-        tokens.push(one.token);
-    }
-    assert_eq!(names, ["m0", "m1", "m2", "m3", "m4"]);
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
-    let made = dequeue_many(&mut conn, "made", 10, &[]);
-    let payloads: Vec<_> = made.iter().map(|one| one.payload[0] - b'0').collect();
-    assert_eq!(payloads, [0, 1, 2, 3, 4]);
-    let ids: HashSet<_> = made.iter().map(|one| &one.id).collect();
-    assert_eq!(ids.len(), 5, "made ids differ whatever the clock does");
-}
-
-#[test]
-fn a_restart_with_the_clock_set_back_neither_loses_nor_repeats() {
-    for persistence in Persistence::DURABLE {
-        let clock = Clock::new();
-        clock.set_ms(HOUR_MS);
-        let mut server = clock
-            .for_server(Server::builder())
-            .persistence(persistence)
-            .start();
-        let mut conn = server.conn();
-        enqueue_many(&mut conn, "q", "m", 3, &[]);
-        let taken = dequeue_many(&mut conn, "q", 2, &["LOCK", "600000"]);
-        server.shutdown(Shutdown::Save);
-        clock.set_ms(0);
-        server.start_again();
-        let mut conn = server.conn();
-        assert_eq!(done(&mut conn, "q", &taken[0], &[]).unwrap().text(), "done");
-        let third = dequeue(&mut conn, "q", LONG_WAIT).unwrap();
-        assert_eq!(third.name(), "m2");
-        assert!(third.token > taken[1].token, "{persistence:?}");
-        step(&clock, &server, 2 * HOUR_MS);
-        let second = dequeue(&mut conn, "q", &["BLOCK", "0"]).unwrap();
-        assert_eq!((second.name(), second.attempt), ("m1".to_string(), 2));
-    }
-}
-
-#[test]
-fn a_replica_with_a_wrong_clock_holds_the_same() {
-    let (primary_clock, primary) = with_clock();
-    let (replica_clock, replica) = with_clock();
-    step(&replica_clock, &replica, HOUR_MS);
-    let mut conn = primary.conn();
-    enqueue_many(&mut conn, "q", "before", 5, &["DELAY", "1800000"]);
-    replica.replica_of(&primary);
-    enqueue_many(&mut conn, "q", "m", 20, &[]);
-    let taken = dequeue_many(&mut conn, "q", 10, &["LOCK", "1800000"]);
-    done(&mut conn, "q", &taken[0], &["BACKOFF", "1800000"]).unwrap();
-    enqueue(&mut conn, "q", "last", &["ATTEMPTS", "1", "PRIORITY", "0"]);
-    dequeue(&mut conn, "q", &["LOCK", "1800000"]).unwrap();
-    assert_same_data(&primary, &[&replica]);
-    // To the replica all of that is over; it acts on nothing of it.
-    let state = digest(&mut replica.conn(), "q");
-    let mut here = replica.conn();
-    assert_eq!(status(&mut here, "q", "last").as_deref(), Some("dead"));
-    assert_eq!(
-        status(&mut here, "q", &taken[1].id).as_deref(),
-        Some("queued")
-    );
-    for offset in [-HOUR_MS, 2 * HOUR_MS] {
-        step(&replica_clock, &replica, offset);
-        assert_eq!(
-            done(&mut conn, "q", &taken[1], &["RETRY", "BACKOFF", "60000"]).is_ok(),
-            offset < 0
-        );
-        enqueue(&mut conn, "q", &format!("at {offset}"), &[]);
-        assert_same_data(&primary, &[&replica]);
-    }
-    assert_ne!(
-        digest(&mut here, "q"),
-        state,
-        "the primary's steps still arrive"
-    );
-    step(&primary_clock, &primary, HOUR_MS);
-    wait_until(PATIENCE, || counter(&mut conn, "q", "total-dead") == 1);
-    assert_same_data(&primary, &[&replica]);
 }
 
 #[test]
@@ -374,7 +176,7 @@ fn a_delay_ten_times_the_lock_is_delivered_once_when_it_is_due() {
     server.wait_for_blocked(4);
     enqueue(&mut conn, "q", "m", &["DELAY", &HOUR_MS.to_string()]);
     let due = call!(conn, "MQ.GET", "q", "m").unwrap().fields()["due-at"].int();
-    clock.set_ms(HOUR_MS);
+    clock.sleep_ms(HOUR_MS);
     wait_until(PATIENCE, || counter(&mut conn, "q", "total-delivered") == 1);
     assert_eq!(status(&mut conn, "q", "m").as_deref(), Some("locked"));
     server.wait_for_blocked(3);

@@ -2,7 +2,10 @@
 
 use std::ffi::CStr;
 
+use redis_mq_core::moment_of;
+
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -38,11 +41,19 @@ impl Command for MqApply {
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
-        if !ctx.must_obey() {
+        let flags = ctx.flags();
+        if !ctx.must_obey_by(flags) {
             return Err(Error::ReplicationOnly);
         }
         let name = args.key(1).ok_or(Error::Internal)?;
         let effects = parse(args)?;
-        turn::obey(ctx, name, |queue| queue.apply(effects))
+        turn::obey(ctx, name, |queue| {
+            queue.apply(effects)?;
+            // Nobody but the primary tells what its time is: a file is old, a dump may say anything.
+            if let Some(made) = moment_of(effects).filter(|_| flags.is_of_primary()) {
+                clock::primary_said(ctx, made);
+            }
+            Ok(())
+        })
     }
 }

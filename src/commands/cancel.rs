@@ -1,8 +1,7 @@
 //! MQ.CANCEL
 
-use redis_mq_core::Now;
-
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -55,7 +54,7 @@ impl Command for MqCancel {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let cancel = Cancel::parse(args)?;
-        let now = Now::from_micros(ctx.now_us());
+        let now = clock::now(ctx);
         let removed = turn::take(
             ctx,
             name,

@@ -1,9 +1,10 @@
 //! MQ.DEQUEUE
 
-use redis_mq_core::{Delivery, EoqWaits, Now, Span};
+use redis_mq_core::{Delivery, EoqWaits, Span};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
+use crate::clock::{self, QueueTime};
 use crate::error::Error;
 use crate::info::BLOCKED_CONSUMERS;
 use crate::parse::{is, once, ArgList, Cursor};
@@ -105,8 +106,9 @@ impl Dequeue {
     /// Replies with what is ready. Where nothing is, there is no reply yet.
     #[inline]
     fn serve(&self, ctx: &Ctx, name: KeyName<'_>, form: ReplicateAs) -> Result<Got, Error> {
-        let now = Now::from_micros(ctx.now_us());
+        let now = clock::now(ctx);
         let got = turn::take(ctx, name, Missing::Leave, now, form, |queue, turn| {
+            let time = now.of(queue);
             let ready = queue.deliverable(turn, self.at_most());
             if ready != 0 {
                 let mut first = self.count.is_some();
@@ -114,7 +116,7 @@ impl Dequeue {
                     if std::mem::take(&mut first) {
                         ctx.reply_array(1 + delivery.left);
                     }
-                    reply(ctx, delivery);
+                    reply(ctx, time, delivery);
                 });
                 return Got::Deliveries;
             }
@@ -146,7 +148,7 @@ enum Got {
 }
 
 #[inline]
-fn reply(ctx: &Ctx, delivery: &Delivery<'_>) {
+fn reply(ctx: &Ctx, time: QueueTime, delivery: &Delivery<'_>) {
     let has_more = !(delivery.headers.is_empty() && delivery.group.is_empty());
     ctx.reply_array(6 + usize::from(has_more));
     ctx.reply_bulk(delivery.id.bytes());
@@ -154,7 +156,7 @@ fn reply(ctx: &Ctx, delivery: &Delivery<'_>) {
     ctx.reply_integer(delivery.attempt.into());
     ctx.reply_integer(delivery.token.value());
     ctx.reply_integer(delivery.lock.millis());
-    ctx.reply_integer(delivery.enqueued_at.millis());
+    ctx.reply_integer(time.shown(delivery.enqueued_at));
     if has_more {
         reply_more(ctx, delivery);
     }
@@ -196,7 +198,7 @@ impl Waiting for Consumer {
         };
         // Whoever gets nothing must change nothing: the server takes no effects from this callback
         // unless it replies. So time is let act here only if there is something to hand over.
-        let now_ms = ctx.clock_us() / 1000;
+        let now_ms = clock::read(ctx).steady_ms();
         let queue = turn::peek(ctx, name, |queue| {
             (queue.ready_len() != 0, queue.next_due())
         });

@@ -1,9 +1,10 @@
 //! MQ.DONE
 
-use redis_mq_core::{Backoff, Now, Span, Stale, Token, Verdict};
+use redis_mq_core::{Backoff, Span, Stale, Token, Verdict};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -143,7 +144,7 @@ impl Command for MqDone {
         if authority::of_command(ctx) == Right::Obey {
             return turn::obey(ctx, name, |queue| queue.replay_done(id, token));
         }
-        let now = Now::from_micros(ctx.now_us());
+        let now = clock::now(ctx);
         let ended = turn::take(
             ctx,
             name,

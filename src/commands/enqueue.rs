@@ -6,6 +6,7 @@ use redis_mq_core::{
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{flag, is, once, ArgList, Cursor, MAX_INSTANT_MS};
 use crate::redis::{Args, Command, Ctx};
@@ -141,9 +142,9 @@ impl Command for MqEnqueue {
         if authority::of_command(ctx) == Right::Obey {
             return turn::obey(ctx, name, |queue| queue.replay_enqueue(&request));
         }
-        let now = Now::from_micros(ctx.now_us());
-        check_start(request.start, now)?;
-        if request.expires_before_start(now.instant()) {
+        let now = clock::now(ctx);
+        check_start(request.start, now.server())?;
+        if request.expires_before_start(now.server().instant()) {
             return Err(Error::ExpiresBeforeStart);
         }
         let enqueued = turn::take(
@@ -152,7 +153,18 @@ impl Command for MqEnqueue {
             Missing::Create,
             now,
             ReplicateAs::CommandOrEffects,
-            |queue, turn| queue.enqueue(turn, &request),
+            |queue, turn| {
+                let mut request = request;
+                if let Start::At(at) = &mut request.start {
+                    let meant = now.of(queue).meant(*at);
+                    if meant != *at {
+                        // A replica would take the client's words for an instant of the queue.
+                        turn.spell_out();
+                        *at = meant;
+                    }
+                }
+                queue.enqueue(turn, &request)
+            },
         )?;
         let Enqueued { outcome, id } = enqueued.ok_or(Error::Internal)?;
         if let Outcome::Full(full) = outcome {

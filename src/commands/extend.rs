@@ -1,8 +1,9 @@
 //! MQ.EXTEND
 
-use redis_mq_core::{Now, Span, Stale, Token};
+use redis_mq_core::{Span, Stale, Token};
 
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -59,17 +60,20 @@ impl Command for MqExtend {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let Extend { id, token, lock } = Extend::parse(args)?;
-        let now = Now::from_micros(ctx.now_us());
+        let now = clock::now(ctx);
         let until = turn::take(
             ctx,
             name,
             Missing::Leave,
             now,
             ReplicateAs::Effects,
-            |queue, turn| queue.extend(turn, id, token, lock),
+            |queue, turn| {
+                let until = queue.extend(turn, id, token, lock);
+                until.map(|until| until.map(|until| now.of(queue).shown(until)))
+            },
         )?;
         match until {
-            Some(Ok(Some(until))) => ctx.reply_integer(until.millis()),
+            Some(Ok(Some(until))) => ctx.reply_integer(until),
             Some(Err(Stale)) => return Err(Error::Stale),
             Some(Ok(None)) | None => ctx.reply_null(),
         }

@@ -5,6 +5,7 @@ use redis_mq_core::View;
 use super::record::{Access, Argument, Group, Kind, Record};
 use super::status::parse_id;
 use crate::authority;
+use crate::clock::QueueTime;
 use crate::error::Error;
 use crate::redis::{Args, Command, Ctx};
 use crate::turn;
@@ -12,8 +13,8 @@ use crate::turn;
 /// The command.
 pub struct MqGet;
 
-/// Shows a message as a map.
-pub fn reply(ctx: &Ctx, message: &View<'_>) {
+/// Shows a message as a map; `time` is that of its queue.
+pub fn reply(ctx: &Ctx, time: QueueTime, message: &View<'_>) {
     let bulk = |name: &str, value: &[u8]| {
         ctx.reply_bulk(name.as_bytes());
         ctx.reply_bulk(value);
@@ -36,8 +37,8 @@ pub fn reply(ctx: &Ctx, message: &View<'_>) {
     number("attempts", message.attempts.into());
     number("max-attempts", message.max_attempts.into());
     number("priority", message.priority.level().into());
-    number("enqueued-at", message.enqueued_at.millis());
-    number("due-at", message.due_at.millis());
+    number("enqueued-at", time.shown(message.enqueued_at));
+    number("due-at", time.shown(message.due_at));
     number("lock-ms", message.lock.millis());
     optional("requeue", message.requeue);
     optional("reason", message.reason);
@@ -45,7 +46,7 @@ pub fn reply(ctx: &Ctx, message: &View<'_>) {
     optional("headers", headers);
     let group = (!message.group.is_empty()).then_some(message.group);
     optional("group", group);
-    number("expires-at", message.expires_at.millis());
+    number("expires-at", time.shown(message.expires_at));
 }
 
 impl Command for MqGet {
@@ -70,9 +71,10 @@ impl Command for MqGet {
         let id = parse_id(args)?;
         let now = authority::moment(ctx);
         let found = turn::look(ctx, name, |queue| {
+            let time = now.of(queue);
             queue
-                .get(now, id)
-                .map(|message| reply(ctx, &message))
+                .get(time.now(), id)
+                .map(|message| reply(ctx, time, &message))
                 .is_some()
         })?;
         if found != Some(true) {

@@ -4,6 +4,7 @@ use redis_mq_core::GroupView;
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority;
+use crate::clock::QueueTime;
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -42,14 +43,14 @@ impl Groups {
     }
 }
 
-fn reply(ctx: &Ctx, group: &GroupView<'_>) {
+fn reply(ctx: &Ctx, time: QueueTime, group: &GroupView<'_>) {
     ctx.reply_array(6);
     ctx.reply_bulk(group.name);
     ctx.reply_integer(group.waiting.into());
     ctx.reply_integer(group.in_flight.into());
     ctx.reply_integer(group.oldest.millis());
     ctx.reply_bulk(group.state.name().as_bytes());
-    ctx.reply_integer(group.until.millis());
+    ctx.reply_integer(time.shown(group.until));
 }
 
 impl Command for MqGroups {
@@ -78,13 +79,14 @@ impl Command for MqGroups {
         let Groups { cursor, count } = Groups::parse(args)?;
         let now = authority::moment(ctx);
         let shown = turn::look(ctx, name, |queue| {
+            let time = now.of(queue);
             // The next cursor stands in front, so it is looked for first.
             let mut groups = 0;
-            let next = queue.group_views(now, cursor, count, |_| groups += 1);
+            let next = queue.group_views(time.now(), cursor, count, |_| groups += 1);
             ctx.reply_array(2);
             ctx.reply_bulk(next.to_string().as_bytes());
             ctx.reply_array(groups);
-            queue.group_views(now, cursor, count, |group| reply(ctx, group));
+            queue.group_views(time.now(), cursor, count, |group| reply(ctx, time, group));
         })?;
         if shown.is_none() {
             ctx.reply_null_array();

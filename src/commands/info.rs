@@ -1,9 +1,10 @@
 //! MQ.INFO
 
-use redis_mq_core::{IdText, Info, Limited, Now, Status};
+use redis_mq_core::{IdText, Info, Limited, Status};
 
 use super::record::{Access, Argument, Group, Record};
 use crate::authority;
+use crate::clock::QueueTime;
 use crate::error::Error;
 use crate::redis::{Args, Command, Ctx};
 use crate::turn;
@@ -11,7 +12,7 @@ use crate::turn;
 /// The command.
 pub struct MqInfo;
 
-fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
+fn reply(ctx: &Ctx, time: QueueTime, info: &Info<'_>) {
     let number = |name: &str, value: u64| {
         ctx.reply_bulk(name.as_bytes());
         ctx.reply_integer(value);
@@ -53,7 +54,9 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
     let (limited, free_ms) = match info.limited {
         None => ("", Some(0)),
         Some(Limited::Inflight) => ("inflight", None),
-        Some(Limited::Rate(free_at)) => ("rate", Some(now.instant().until(free_at).millis())),
+        Some(Limited::Rate(free_at)) => {
+            ("rate", Some(time.now().instant().until(free_at).millis()))
+        }
     };
     ctx.reply_bulk(b"limited");
     ctx.reply_bulk(limited.as_bytes());
@@ -62,7 +65,7 @@ fn reply(ctx: &Ctx, now: Now, info: &Info<'_>) {
         Some(ms) => ctx.reply_integer(ms),
         None => ctx.reply_signed(-1),
     }
-    number("paused-until", info.paused_until.millis());
+    number("paused-until", time.shown(info.paused_until));
     number("total-full", info.refused);
     number("total-expired", info.totals.expired);
     number("total-redriven", info.totals.redriven);
@@ -89,7 +92,11 @@ impl Command for MqInfo {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let now = authority::moment(ctx);
-        if turn::look(ctx, name, |queue| reply(ctx, now, &queue.info(now)))?.is_none() {
+        let shown = turn::look(ctx, name, |queue| {
+            let time = now.of(queue);
+            reply(ctx, time, &queue.info(time.now()));
+        })?;
+        if shown.is_none() {
             ctx.reply_null_array();
         }
         Ok(())

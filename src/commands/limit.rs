@@ -1,10 +1,11 @@
 //! MQ.LIMIT
 
 use redis_mq_core::{
-    GroupLimits, LimitChanges, LimitError, Now, QueueLimits, Rate, Scope, Span, UNLIMITED,
+    GroupLimits, LimitChanges, LimitError, QueueLimits, Rate, Scope, Span, UNLIMITED,
 };
 
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor, MAX_DURATION_MS};
 use crate::redis::{Args, Command, Ctx};
@@ -239,7 +240,7 @@ impl Command for MqLimit {
             ctx,
             name,
             Missing::Create,
-            Now::from_micros(ctx.now_us()),
+            clock::now(ctx),
             ReplicateAs::Effects,
             |queue, turn| queue.set_limits(turn, scope, &changes),
         )?;

@@ -1,8 +1,9 @@
 //! MQ.PAUSE and MQ.RESUME
 
-use redis_mq_core::{Now, Span};
+use redis_mq_core::Span;
 
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -78,15 +79,19 @@ impl Command for MqPause {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let Pause { group, span } = Pause::parse(args)?;
+        let now = clock::now(ctx);
         let until = turn::take(
             ctx,
             name,
             Missing::Create,
-            Now::from_micros(ctx.now_us()),
+            now,
             ReplicateAs::Effects,
-            |queue, turn| queue.pause(turn, group, span),
+            |queue, turn| {
+                let until = queue.pause(turn, group, span);
+                until.map(|until| now.of(queue).shown(until))
+            },
         )?;
-        ctx.reply_integer(until.ok_or(Error::Internal)??.millis());
+        ctx.reply_integer(until.ok_or(Error::Internal)??);
         Ok(())
     }
 }
@@ -118,7 +123,7 @@ impl Command for MqResume {
             ctx,
             name,
             Missing::Leave,
-            Now::from_micros(ctx.now_us()),
+            clock::now(ctx),
             ReplicateAs::Effects,
             |queue, turn| queue.resume(turn, group),
         )?;

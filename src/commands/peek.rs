@@ -72,9 +72,12 @@ impl Command for MqPeek {
         let peek = parse(args)?;
         let now = authority::moment(ctx);
         let shown = turn::look(ctx, name, |queue| {
-            let messages = queue.peek(now, &peek).map_err(Error::from)?;
+            let time = now.of(queue);
+            let messages = queue.peek(time.now(), &peek).map_err(Error::from)?;
             ctx.reply_array(messages.len());
-            messages.iter().for_each(|message| get::reply(ctx, message));
+            messages
+                .iter()
+                .for_each(|message| get::reply(ctx, time, message));
             Ok::<(), Error>(())
         })?;
         if shown.transpose()?.is_none() {

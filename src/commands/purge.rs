@@ -1,8 +1,9 @@
 //! MQ.PURGE
 
-use redis_mq_core::{Now, Status};
+use redis_mq_core::Status;
 
 use super::record::{Access, Argument, Group, Kind, Record};
+use crate::clock;
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
@@ -76,7 +77,7 @@ impl Command for MqPurge {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let Purge { status, count } = Purge::parse(args)?;
-        let now = Now::from_micros(ctx.now_us());
+        let now = clock::now(ctx);
         let removed = turn::take(
             ctx,
             name,

@@ -98,7 +98,7 @@ impl Command for MqScan {
         let now = authority::moment(ctx);
         let shown = turn::look(ctx, name, |queue| {
             let mut found = Vec::new();
-            let next = queue.scan(now, scan.cursor, scan.count, |message| {
+            let next = queue.scan(now.of(queue).now(), scan.cursor, scan.count, |message| {
                 if scan.wants(&message) {
                     found.push(message);
                 }

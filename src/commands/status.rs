@@ -36,7 +36,7 @@ impl Command for MqStatus {
         let name = args.key(1).ok_or(Error::Internal)?;
         let id = parse_id(args)?;
         let now = authority::moment(ctx);
-        match turn::look(ctx, name, |queue| queue.status(now, id))?.flatten() {
+        match turn::look(ctx, name, |queue| queue.status(now.of(queue).now(), id))?.flatten() {
             Some(status) => ctx.reply_bulk(status.name().as_bytes()),
             None => ctx.reply_null(),
         }

@@ -1,7 +1,7 @@
 //! Looks in the order in which they are taken.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 use super::databases::Slot;
@@ -46,7 +46,7 @@ pub struct Look {
     /// What falls due from this instant on need not be noted.
     covers: AtomicU64,
     /// With `order`, the key in the plan.
-    at: AtomicI64,
+    at: AtomicU64,
     order: AtomicU64,
     /// A [`Class`], or `NOT_NOTED`.
     class: AtomicU8,
@@ -63,7 +63,7 @@ impl Look {
         Arc::new(Look {
             place,
             covers: AtomicU64::new(u64::MAX),
-            at: AtomicI64::new(0),
+            at: AtomicU64::new(0),
             order: AtomicU64::new(0),
             class: AtomicU8::new(NOT_NOTED),
             misses: AtomicU8::new(0),
@@ -76,7 +76,7 @@ impl Look {
         &self.place
     }
 
-    /// What falls due at this instant (Unix milliseconds) or later is taken care of: the look in the plan
+    /// What falls due at this instant (milliseconds of steady time) or later is taken care of: the look in the plan
     /// comes in time for it. `u64::MAX` where there is none.
     #[inline]
     pub fn covers(&self) -> u64 {
@@ -106,7 +106,7 @@ impl Look {
         self.misses.store(0, Ordering::Relaxed);
     }
 
-    fn key(&self) -> (i64, u64) {
+    fn key(&self) -> (u64, u64) {
         let at = self.at.load(Ordering::Relaxed);
         (at, self.order.load(Ordering::Relaxed))
     }
@@ -125,11 +125,10 @@ impl Look {
 /// All looks that are to come. Noting and removing take logarithmic time each, whatever the number.
 #[derive(Debug)]
 pub struct Plan {
-    /// By class; the instants are those of the clock minus `shift`.
-    looks: [BTreeMap<(i64, u64), Arc<Look>>; Class::ALL.len()],
+    /// By class.
+    looks: [BTreeMap<(u64, u64), Arc<Look>>; Class::ALL.len()],
     /// Orders looks of the same instant.
     noted: u64,
-    shift: i64,
     /// Whether it is the backlog's turn.
     backlog_next: bool,
 }
@@ -140,7 +139,6 @@ impl Plan {
         Plan {
             looks: [const { BTreeMap::new() }; Class::ALL.len()],
             noted: 0,
-            shift: 0,
             backlog_next: false,
         }
     }
@@ -159,9 +157,6 @@ impl Plan {
     /// Notes the look at the instant `at`, which is in time for all that falls due from `covers` on. One
     /// that is noted already keeps the better class and the earlier instant.
     pub fn note(&mut self, look: &Arc<Look>, class: Class, at: u64, covers: u64) {
-        let at = i64::try_from(at)
-            .unwrap_or(i64::MAX)
-            .saturating_sub(self.shift);
         let (class, at) = match look.class() {
             Some(noted) => (class.min(noted), at.min(look.at.load(Ordering::Relaxed))),
             None => (class, at),
@@ -220,14 +215,7 @@ impl Plan {
 
     fn first_of(&self, class: Class) -> Option<u64> {
         let ((at, _), _) = self.looks[class as usize].first_key_value()?;
-        Some(u64::try_from(at.saturating_add(self.shift)).unwrap_or(0))
-    }
-
-    /// The clock was set back by `by` milliseconds: all looks come so much earlier by the clock.
-    pub fn set_back(&mut self, by: u64) {
-        self.shift = self
-            .shift
-            .saturating_sub(i64::try_from(by).unwrap_or(i64::MAX));
+        Some(*at)
     }
 
     /// Takes out at most `count` looks, whenever they are due; true when none is left.

@@ -47,10 +47,10 @@ impl Ctx {
     /// server keeps one (7.2 and later, a plain load), else read anew and exact to the millisecond: read
     /// it once per command.
     ///
-    /// It may lie a little behind the real clock outside of commands; a timer that asks whether its
-    /// instant has come uses [`Ctx::clock_us`].
+    /// It may lie a little behind the real clock outside of commands. Only [`clock`](crate::clock) asks
+    /// for it: the system's clock may be set at any time, and no queue goes by it.
     #[inline]
-    pub fn now_us(&self) -> u64 {
+    pub(crate) fn command_time_us(&self) -> u64 {
         // SAFETY: the pointers are written only at initialisation; the functions take nothing.
         let now = unsafe {
             match raw::RedisModule_CachedMicroseconds {
@@ -64,7 +64,7 @@ impl Ctx {
 
     /// The server's clock in Unix microseconds, read now; exact to the millisecond before 7.2.
     #[inline]
-    pub fn clock_us(&self) -> u64 {
+    pub(crate) fn system_time_us(&self) -> u64 {
         // SAFETY: the pointers are written only at initialisation; the functions take nothing.
         let now = unsafe {
             match raw::RedisModule_Microseconds {
@@ -93,10 +93,14 @@ impl Ctx {
     /// Whether the command comes from the primary, the append-only file or a slot that is moving in:
     /// then it has been decided already and must be obeyed without judging it again.
     pub fn must_obey(&self) -> bool {
+        self.must_obey_by(self.flags())
+    }
+
+    /// The same, where the flags have been asked for already.
+    pub fn must_obey_by(&self, flags: Flags) -> bool {
         /// The id of the client that replays the append-only file.
         const APPEND_ONLY_FILE: u64 = u64::MAX;
 
-        let flags = self.flags();
         // While a replica loads beside its old data it still answers ordinary clients.
         let replaying = flags.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
             && !flags.has(raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING);
@@ -229,6 +233,13 @@ impl Flags {
         }
     }
 
+    /// Whether the command comes from the primary just now, not from a file.
+    pub fn is_of_primary(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_REPLICATED)
+            && self.role() == Role::Replica
+            && !self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
+    }
+
     /// Whether a data set is being loaded.
     pub fn is_loading(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_LOADING)
@@ -272,6 +283,7 @@ mod tests {
         let flags =
             Flags((raw::REDISMODULE_CTX_FLAGS_SLAVE | raw::REDISMODULE_CTX_FLAGS_MULTI) as c_int);
         assert_eq!(flags.role(), Role::Replica);
+        assert!(!flags.is_of_primary(), "nobody said so");
         assert!(flags.denies_blocking() && !flags.is_loading());
         assert_eq!(
             Flags(raw::REDISMODULE_CTX_FLAGS_MASTER as c_int).role(),

@@ -19,6 +19,8 @@ pub trait EventHandler {
 pub enum EventKind {
     /// [`Event::RoleChanged`]
     RoleChanged,
+    /// [`Event::PrimaryLink`]
+    PrimaryLink,
     /// [`Event::Persistence`]
     Persistence,
     /// [`Event::Flush`]
@@ -55,6 +57,8 @@ pub enum Phase {
 pub enum Event {
     /// The server is now a primary or a replica.
     RoleChanged(Role),
+    /// The link of a replica to its primary is up, with or without a new data set, or is lost.
+    PrimaryLink,
     /// An RDB file or an append-only file is written, in this process or in a child.
     Persistence(Phase),
     /// A database is emptied, or all of them where `db` is `None`.
@@ -102,6 +106,7 @@ impl EventKind {
     fn id(self) -> u64 {
         match self {
             EventKind::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+            EventKind::PrimaryLink => raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE,
             EventKind::Persistence => raw::REDISMODULE_EVENT_PERSISTENCE,
             EventKind::Flush => raw::REDISMODULE_EVENT_FLUSHDB,
             EventKind::Loading => raw::REDISMODULE_EVENT_LOADING,
@@ -141,6 +146,7 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
             raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA => Role::Replica,
             _ => return None,
         }),
+        raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE => Event::PrimaryLink,
         raw::REDISMODULE_EVENT_PERSISTENCE => Event::Persistence(match subevent {
             raw::REDISMODULE_SUBEVENT_PERSISTENCE_RDB_START
             | raw::REDISMODULE_SUBEVENT_PERSISTENCE_AOF_START

@@ -8,6 +8,7 @@ pub mod alloc;
 mod api;
 mod args;
 mod block;
+mod boot;
 mod borrow;
 mod call;
 mod config;
@@ -32,6 +33,7 @@ mod timer;
 
 pub use args::{Args, KeyName};
 pub use block::{wait_on_key, Served, Waiting};
+pub use boot::since_boot_us;
 pub use config::{register_numbers, NumberSetting};
 pub use context::{Ctx, Flags, Role};
 pub use defrag::Mover;

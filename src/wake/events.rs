@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use super::{met, state};
 use crate::authority::{self, Right};
+use crate::clock;
 use crate::datatype::QUEUE_TYPE;
 use crate::redis::{
     subscribe, subscribe_keys, Ctx, Event, EventHandler, EventKind, KeyEventHandler, KeyEvents,
@@ -16,7 +17,9 @@ struct Behind;
 impl EventHandler for Behind {
     fn on_event(ctx: &Ctx, event: Event) {
         match event {
+            Event::PrimaryLink => clock::forget_primary(),
             Event::RoleChanged(new) => {
+                clock::forget_primary();
                 authority::changed(ctx, Some(new));
                 begin_anew(ctx);
             }
@@ -35,7 +38,7 @@ impl EventHandler for Behind {
                 if authority::of_time(ctx) == Right::Decide {
                     let mut state = state();
                     state.check_settings();
-                    state.check_timer(ctx, ctx.clock_us() / 1000);
+                    state.check_timer(ctx, clock::read(ctx).steady_ms());
                 }
             }
             _ => {}
@@ -48,7 +51,7 @@ fn begin_anew(ctx: &Ctx) {
     let mut state = state();
     if authority::decides() {
         state.rounds.begin_anew();
-        state.set_timer(ctx, ctx.clock_us() / 1000, 0);
+        state.set_timer(ctx, clock::read(ctx).steady_ms(), 0);
     } else {
         state.forget_all(ctx, 0);
     }
@@ -76,6 +79,7 @@ pub fn register(ctx: &Ctx) -> Result<(), LoadError> {
         ctx,
         &[
             EventKind::RoleChanged,
+            EventKind::PrimaryLink,
             EventKind::Loading,
             EventKind::AsyncLoading,
             EventKind::SwapDb,

@@ -12,7 +12,7 @@ use crate::redis::{Ctx, KeyName};
 pub struct Handle(Option<Arc<Look>>);
 
 impl Handle {
-    /// What falls due at this instant (Unix milliseconds) or later needs no note.
+    /// What falls due at this instant (milliseconds of steady time) or later needs no note.
     #[inline]
     pub fn covers(&self) -> u64 {
         self.0.as_ref().map_or(u64::MAX, |look| look.covers())

@@ -4,7 +4,6 @@
 //! Nothing here decides anything. Each command lets due time act by itself first, so a missed look
 //! costs promptness only. Looks are noted only where time acts: on a primary that has its data.
 
-mod clock;
 mod events;
 mod handle;
 mod round;
@@ -13,9 +12,8 @@ mod timer;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redis_mq_core::Now;
-
 use crate::authority;
+use crate::clock::{self, Moment};
 use crate::config;
 use crate::datatype::QUEUE_TYPE;
 use crate::info::BLOCKED_CONSUMERS;
@@ -23,7 +21,6 @@ use crate::looks::{Class, Databases, Look, Place, Plan, Waiters};
 use crate::redis::{tells_of_renames, Ctx, KeyName, TimerId, WriteKey};
 use crate::stored::StoredQueue;
 
-use clock::SeenClock;
 pub use events::register;
 pub use handle::{Handle, Wait};
 use round::Rounds;
@@ -43,7 +40,6 @@ struct State {
     rounds: Rounds,
     /// What consumers asked for last: all that wait for a queue ask the same one after the other.
     last_asked: Option<(u64, Arc<Look>)>,
-    clock: SeenClock,
     /// How many dead letters a queue keeps, as it was last.
     max_dead: u32,
     /// The running timer, and the instant it fires at.
@@ -56,7 +52,6 @@ static STATE: Mutex<State> = Mutex::new(State {
     waiters: Waiters::new(),
     rounds: Rounds::new(),
     last_asked: None,
-    clock: SeenClock::new(),
     max_dead: 0,
     timer: None,
 });
@@ -71,13 +66,13 @@ fn state() -> MutexGuard<'static, State> {
 /// After a step at a queue: lets consumers that wait have what is ready, and sees to it that the
 /// module looks at the queue when its next message falls due.
 #[inline]
-pub fn after(ctx: &Ctx, name: KeyName<'_>, now: Now, stored: &mut StoredQueue) {
+pub fn after(ctx: &Ctx, name: KeyName<'_>, now: Moment, stored: &mut StoredQueue) {
     if BLOCKED_CONSUMERS.value() != 0 && stored.ready_len() != 0 {
         ctx.signal_ready(name);
     }
     if let Some(due) = stored.next_due() {
         if due.millis() < stored.look.covers() {
-            let now_ms = now.instant().millis();
+            let now_ms = now.steady_ms();
             note(ctx, name, now_ms, due.millis(), stored);
         }
     }
@@ -88,7 +83,7 @@ fn met(ctx: &Ctx, name: KeyName<'_>) {
     if let Ok(mut key) = WriteKey::open(ctx, &QUEUE_TYPE, name) {
         if let Some(stored) = key.value_mut() {
             if let Some(due) = stored.next_due() {
-                let now_ms = ctx.clock_us() / 1000;
+                let now_ms = clock::read(ctx).steady_ms();
                 // What is due longer is no backlog: it has not been looked at.
                 note(ctx, name, now_ms, due.millis().max(now_ms + 1), stored);
             }
@@ -156,7 +151,7 @@ fn look_for_waiters(ctx: &Ctx, name: KeyName<'_>, at_ms: u64, stored: &mut Store
         let (db, name) = (ctx.selected_db(), name.bytes());
         state.note(&mut stored.look, db, name, Class::Waited, at_ms, at_ms);
         state.last_asked = stored.look.look().map(|look| (at_ms, Arc::clone(look)));
-        state.set_timer(ctx, ctx.clock_us() / 1000, 0);
+        state.set_timer(ctx, clock::read(ctx).steady_ms(), 0);
     }
 }
 

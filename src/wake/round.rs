@@ -5,6 +5,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::{met, state};
+use crate::clock;
 use crate::datatype::QUEUE_TYPE;
 use crate::redis::{Ctx, KeyScan};
 
@@ -64,9 +65,7 @@ impl Rounds {
         if self.running.is_some() {
             Some(now_ms)
         } else {
-            // After the clock was set back the rest must not last for an hour.
-            let longest = now_ms + super::timer::LONGEST_MS;
-            self.wanted.then_some(self.rest_until.min(longest))
+            self.wanted.then_some(self.rest_until)
         }
     }
 
@@ -96,13 +95,13 @@ impl Rounds {
 /// One slice of the round, if one is due.
 pub(super) fn slice(ctx: &Ctx) {
     let begin = Instant::now();
-    let Some(mut round) = state().rounds.take(ctx.clock_us() / 1000) else {
+    let Some(mut round) = state().rounds.take(clock::read(ctx).steady_ms()) else {
         return;
     };
     let mut names = Vec::new();
     while begin.elapsed() < SLICE {
         if !ctx.select_db(round.db) {
-            state().rounds.ended(&round, ctx.clock_us() / 1000);
+            state().rounds.ended(&round, clock::read(ctx).steady_ms());
             return; // that was the last database
         }
         let more = round.scan.step(ctx, &QUEUE_TYPE, &mut names);

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use redis_mq_core::Now;
-
 use super::round::{self, SLICE_PAUSE_MS};
 use super::{state, State, PAUSED_RETRY_MS};
 use crate::authority::{self, Right};
+use crate::clock;
 use crate::datatype::QUEUE_TYPE;
 use crate::looks::{Class, Look};
 use crate::redis::{Ctx, KeyName, Tick, WriteKey};
@@ -20,8 +19,8 @@ const LOOKS: Duration = Duration::from_millis(1);
 /// runs a timer that is due again at once before it serves anyone.
 const PAUSE_MS: u64 = 1;
 /// No timer is set for longer. The event loop of Redis 6.2 and 7.0 spins on a module's timer of over
-/// 2,147,483 ms, and the clock may be stepped meanwhile.
-pub(super) const LONGEST_MS: u64 = 60_000;
+/// 2,147,483 ms.
+const LONGEST_MS: u64 = 60_000;
 /// A timer that is so late was missed by the server.
 const LATE_MS: u64 = 50;
 /// Looks that a server that no longer decides forgets in one tick.
@@ -49,15 +48,9 @@ impl State {
         self.timer = Some((ctx.start_timer::<Timer>(at - now_ms), at));
     }
 
-    /// Server and module may disagree on the time: the clock was stepped, or the machine was asleep. Also,
-    /// not every note can set the timer.
+    /// The server counts timers by the system's clock: they are missed when that is set back, or the
+    /// machine was asleep. Also, not every note can set the timer.
     pub(super) fn check_timer(&mut self, ctx: &Ctx, now_ms: u64) {
-        let by = self.clock.set_back_by(Instant::now(), now_ms);
-        if by != 0 {
-            // What was to come in a minute comes in a minute. A queue whose time has not moved with the
-            // clock is looked at too early, and noted again.
-            self.plan.set_back(by);
-        }
         let missed = self.timer.take_if(|(_, set)| *set + LATE_MS <= now_ms);
         if let Some((timer, _)) = missed {
             ctx.stop_timer(timer);
@@ -70,7 +63,7 @@ impl State {
         self.rounds.stop();
         self.last_asked = None;
         if !self.plan.is_empty() {
-            let now_ms = ctx.clock_us() / 1000;
+            let now_ms = clock::read(ctx).steady_ms();
             self.fire_at(ctx, now_ms, now_ms + pause_ms);
         }
     }
@@ -94,7 +87,7 @@ impl Tick for Timer {
             }
         };
         round::slice(ctx);
-        let now_ms = ctx.clock_us() / 1000;
+        let now_ms = clock::read(ctx).steady_ms();
         state().set_timer(ctx, now_ms, now_ms + pause_ms);
     }
 }
@@ -103,7 +96,7 @@ impl Tick for Timer {
 fn look_at_what_is_due(ctx: &Ctx) -> bool {
     let begin = Instant::now();
     while begin.elapsed() < LOOKS {
-        let now_ms = ctx.clock_us() / 1000;
+        let now_ms = clock::read(ctx).steady_ms();
         let (look, db) = {
             let mut state = state();
             let Some(look) = state.plan.take_due(now_ms) else {
@@ -127,9 +120,9 @@ fn look_after(ctx: &Ctx, name: KeyName<'_>, look: &Arc<Look>) {
         Err(_) => None, // a key of another type
     };
     let found = found.filter(|_| ctx.serves(name));
-    let now_us = ctx.clock_us();
+    let now = clock::read(ctx);
     if found != Some(true) {
-        state().missed(look, now_us / 1000);
+        state().missed(look, now.steady_ms());
     }
     if found.is_none() {
         return;
@@ -138,13 +131,13 @@ fn look_after(ctx: &Ctx, name: KeyName<'_>, look: &Arc<Look>) {
         ctx,
         name,
         Missing::Leave,
-        Now::from_micros(now_us),
+        now,
         ReplicateAs::Effects,
         |queue, turn| queue.let_time_act(turn),
     );
     if acted.is_err() && !look.is_gone() {
         // Not now, whatever the reason.
-        let again = now_us / 1000 + super::SWEEP_DELAY_MS;
+        let again = now.steady_ms() + super::SWEEP_DELAY_MS;
         state().plan.note(look, Class::Plain, again, u64::MAX);
     }
 }

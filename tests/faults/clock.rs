@@ -1,6 +1,7 @@
 //! A system clock that can be stepped, for one server.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,7 +24,7 @@ impl Clock {
         let clock = Self {
             file: scratch().join(name),
         };
-        clock.set_ms(0);
+        clock.write(0, &[0; 16]);
         clock
     }
 
@@ -36,14 +37,23 @@ impl Clock {
 
     /// Makes the clock differ from that of the machine by so many milliseconds from now on.
     pub fn set_ms(&self, offset: i64) {
-        use std::io::Write;
-        // One write of eight bytes into the mapped file; truncating it would pull the page away.
+        self.write(0, &(offset * 1000).to_ne_bytes());
+    }
+
+    /// Lets the machine of the clock sleep for so long, in milliseconds: real time passes. Called again,
+    /// it counts all from the beginning.
+    pub fn sleep_ms(&self, ms: i64) {
+        self.write(8, &(ms * 1000).to_ne_bytes());
+    }
+
+    /// One write into the mapped file; truncating it would pull the page away.
+    fn write(&self, at: u64, bytes: &[u8]) {
         let file = fs::File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&self.file);
-        file.and_then(|mut file| file.write_all(&(offset * 1000).to_ne_bytes()))
+        file.and_then(|file| file.write_all_at(bytes, at))
             .expect("the clock's file can be written");
     }
 }

@@ -8,6 +8,7 @@ use crate::message::State;
 use crate::queue::Queue;
 use crate::snapshot::SNAPSHOT_MARK;
 use crate::turn::read_header;
+use crate::types::Now;
 
 /// Why effects could not be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,13 @@ impl std::fmt::Display for ApplyError {
 }
 
 impl std::error::Error for ApplyError {}
+
+/// When a primary made these effects; none if they are a part of a snapshot, which is made at any time
+/// later, or no effects.
+pub fn moment_of(effects: &[u8]) -> Option<Now> {
+    let (_, frame) = read_header(&mut Reader::new(effects)).ok()?;
+    Some(Now::from_micros(frame.now_us))
+}
 
 impl Queue {
     /// Applies the effects of one turn of the primary, or one chunk of a snapshot.

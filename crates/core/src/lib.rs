@@ -79,7 +79,7 @@ mod turn;
 mod types;
 mod wheel;
 
-pub use apply::ApplyError;
+pub use apply::{moment_of, ApplyError};
 pub use backoff::exp_backoff;
 pub use bounds::Limited;
 pub use changes::{Changes, Kinds, Mark};
