@@ -2,6 +2,7 @@
 
 use redis_mq_core::{Queue, Relocate, Resting, Timestamp};
 
+use crate::clock::Moment;
 use crate::config;
 use crate::error::Error;
 use crate::info::Share;
@@ -115,15 +116,15 @@ impl StoredQueue {
         self.working().map_or(0, Queue::ready_len)
     }
 
-    /// When a look has something to do: see [`Queue::next_due`]. At once if there are more dead letters than
-    /// are kept.
+    /// When a look has something to do, in steady time: see [`Queue::next_due_by_server`]. At once if there
+    /// are more dead letters than are kept.
     #[inline]
-    pub fn next_due(&self) -> Option<Timestamp> {
+    pub fn next_due(&self, now: Moment) -> Option<Timestamp> {
         let queue = self.working()?;
         if queue.has_letters_to_forget(config::max_dead()) {
             Some(Timestamp::ZERO)
         } else {
-            queue.next_due()
+            queue.next_due_by_server(now.steady())
         }
     }
 

@@ -83,6 +83,7 @@ pub fn take<R>(
     if form == ReplicateAs::Effects {
         turn.spell_out();
     }
+    queue.settle_time(&mut turn, now.steady());
     if is_new_here {
         queue.continue_tokens(&mut turn, Token::new(LARGEST_TOKEN.load(Ordering::Relaxed)));
     }

@@ -13,7 +13,9 @@ use faults::{
     Delivery,
 };
 use redis_mq_testkit::redis::Connection;
-use redis_mq_testkit::{call, digest, wait_until, ReplyExt, Server, Wire, PATIENCE};
+use redis_mq_testkit::{
+    call, digest, wait_until, Persistence, ReplyExt, Server, Shutdown, Wire, PATIENCE,
+};
 
 const HOUR_MS: i64 = 3_600_000;
 const LONG_WAIT: &[&str] = &["BLOCK", "0", "LOCK", "360000000"];
@@ -407,4 +409,104 @@ fn a_replica_that_was_held_up_takes_no_delay_for_another_clock() {
     let off = off_on_replica(&mut replica.conn(), "q", &last).unwrap();
     assert!(off <= 0, "{off}: the replica's time is behind");
     assert_same_data(&primary, &[&replica]);
+}
+
+#[test]
+fn after_a_restart_with_the_clock_set_back_nothing_lasts_longer_than_it_had_left() {
+    for persistence in Persistence::DURABLE {
+        let clock = Clock::new();
+        clock.set_ms(HOUR_MS);
+        let mut server = clock
+            .for_server(Server::builder())
+            .persistence(persistence)
+            .start();
+        let mut conn = server.conn();
+        let begun = Instant::now();
+        let asked = ask_for_a_while(&mut conn);
+        enqueue(&mut conn, "far", "a", &["DELAY", &LATER_MS.to_string()]);
+        enqueue_many(&mut conn, "q", "m", 3, &[]);
+        let taken = dequeue_many(&mut conn, "q", 2, &["LOCK", "600000"]);
+        server.shutdown(Shutdown::Save);
+        clock.set_ms(0);
+        server.start_again();
+
+        let replica = Server::start();
+        replica.replica_of(&server);
+        replica.wait_for_sync(&server);
+        let mut wires: Vec<_> = asked
+            .iter()
+            .enumerate()
+            .map(|(number, (queue, _))| blocked_consumer(&server, queue, number))
+            .collect();
+        for ((queue, id), wire) in asked.into_iter().zip(&mut wires) {
+            let got = Delivery::of(&wire.reply().unwrap());
+            let passed = begun.elapsed();
+            assert_eq!(got.name(), id, "{queue}, {persistence:?}");
+            let least = ms(SOON_MS - EXACT_MS);
+            assert!(passed >= least, "{queue}: {passed:?}, {persistence:?}");
+        }
+        // What is far away is told right, here and on a replica.
+        let mut conn = server.conn();
+        enqueue(&mut conn, "far", "b", &["DELAY", &LATER_MS.to_string()]);
+        assert_same_data(&server, &[&replica]);
+        for (what, server) in [("primary", &server), ("replica", &replica)] {
+            for id in ["a", "b"] {
+                let off = off_on_replica(&mut server.conn(), "far", id).unwrap();
+                let most = begun.elapsed().as_millis() as i64 + 1_000;
+                assert!(off.abs() <= most, "{id} is {off} ms off on the {what}");
+            }
+        }
+        // Deliveries can be ended, and tokens go on.
+        assert_eq!(done(&mut conn, "q", &taken[0], &[]).unwrap().text(), "done");
+        let third = dequeue(&mut conn, "q", LONG_WAIT).unwrap();
+        assert_eq!(third.name(), "m2");
+        assert!(third.token > taken[1].token, "{persistence:?}");
+        clock.sleep_ms(HOUR_MS);
+        let second = dequeue(&mut conn, "q", &["BLOCK", "0"]).unwrap();
+        assert_eq!((second.name(), second.attempt), ("m1".to_string(), 2));
+    }
+}
+
+#[test]
+fn a_dump_from_a_server_that_is_ahead_keeps_what_it_had_left_and_concerns_no_other_queue() {
+    const TWO_CENTURIES_MS: i64 = 6_300_000_000_000;
+    for ahead in [HOUR_MS, TWO_CENTURIES_MS] {
+        let (clock, server) = (Clock::new(), Server::start());
+        clock.set_ms(ahead);
+        let source = clock.for_server(Server::builder()).start();
+        let (mut there, mut conn) = (source.conn(), server.conn());
+        let begun = Instant::now();
+        let asked = ask_for_a_while(&mut there);
+        for (queue, _) in &asked {
+            let dump = call!(there, "DUMP", queue).unwrap();
+            call!(conn, "RESTORE", queue, 0, dump.bytes()).unwrap();
+        }
+        call!(conn, "COPY", "locked", "copied").unwrap();
+        let copied = [("copied", "a")];
+        let mut wires = Vec::new();
+        for (queue, _) in asked.iter().chain(&copied) {
+            wires.push(blocked_consumer(&server, queue, wires.len()));
+        }
+        let mut tokens = Vec::new();
+        for ((queue, id), wire) in asked.iter().chain(&copied).zip(&mut wires) {
+            let got = Delivery::of(&wire.reply().unwrap());
+            let passed = begun.elapsed();
+            assert_eq!(&got.name(), id, "{queue}");
+            assert!(passed >= ms(SOON_MS - EXACT_MS), "{queue}: {passed:?}");
+            tokens.push(got.token);
+        }
+        // Without anybody who waits, time acts as well.
+        enqueue(&mut there, "dead", "a", &["ATTEMPTS", "1"]);
+        dequeue(&mut there, "dead", &["LOCK", "100"]).unwrap();
+        let dump = call!(there, "DUMP", "dead").unwrap();
+        call!(conn, "RESTORE", "dead", 0, dump.bytes()).unwrap();
+        wait_until(PATIENCE, || counter(&mut conn, "dead", "total-dead") == 1);
+
+        let now_us = server_ms(&mut conn) * 1000;
+        enqueue(&mut conn, "other", "a", &[]);
+        let other = dequeue(&mut conn, "other", &[]).unwrap();
+        let right = now_us - 1_000_000..now_us + 60_000_000;
+        assert!(right.contains(&other.token), "{} at {now_us}", other.token);
+        assert!(tokens.iter().all(|token| !right.contains(token)));
+    }
 }

@@ -15,6 +15,8 @@ pub const NAME: &std::ffi::CStr = c"mq";
 // sources are compiled in here, without its entry point and its allocator.
 #[path = "../../src/authority.rs"]
 pub mod authority;
+#[path = "../../src/clock/mod.rs"]
+pub mod clock;
 #[path = "../../src/commands/mod.rs"]
 pub mod commands;
 #[path = "../../src/config.rs"]
@@ -33,6 +35,12 @@ mod looks;
 pub mod parse;
 #[path = "../../src/redis/mod.rs"]
 pub mod redis;
+#[path = "../../src/rest.rs"]
+pub mod rest;
+#[path = "../../src/scratch.rs"]
+mod scratch;
+#[path = "../../src/stored.rs"]
+pub mod stored;
 #[path = "../../src/turn.rs"]
 pub mod turn;
 #[path = "../../src/wake/mod.rs"]

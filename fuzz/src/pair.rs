@@ -182,8 +182,14 @@ impl Pair {
         self.compare();
     }
 
-    fn now(&self) -> Now {
+    /// What the server's clock shows.
+    fn server(&self) -> Now {
         Now::from_micros(self.now_us)
+    }
+
+    /// The queue's own time.
+    fn now(&self) -> Now {
+        self.queue.own_time(self.server())
     }
 
     /// Everything that only looks. Counts are exact.
@@ -296,11 +302,12 @@ impl Pair {
             .random
             .wrapping_mul(0x5851_F42D_4C95_7F2D)
             .wrapping_add(1);
-        let now = self.now();
+        let (server, now) = (self.server(), self.now());
         let mut turn = Turn::new(now, self.random, &self.settings, &mut self.log);
         if self.keep_effects.is_some() {
             turn.spell_out();
         }
+        self.queue.settle_time(&mut turn, server);
         step(&mut self.queue, &mut turn);
         match self.log.replication() {
             Replication::Nothing => {}

@@ -193,11 +193,25 @@ impl Moment {
 
     /// The moment in the time of a queue.
     #[inline]
-    pub fn of(self, _queue: &Queue) -> QueueTime {
+    pub fn of(self, queue: &Queue) -> QueueTime {
         QueueTime {
-            now: self.steady,
-            ahead_ms: self.shift_ms,
+            now: queue.own_time(self.steady),
+            // At most 2^56 microseconds: far below the largest i64.
+            ahead_ms: self.shift_ms + queue.ahead_ms(self.steady) as i64,
         }
+    }
+
+    /// The steady time, as [`Queue::own_time`] takes it.
+    #[inline]
+    pub fn steady(self) -> Now {
+        self.steady
+    }
+
+    /// A moment about this one, where no context is at hand to read the clock.
+    pub fn recent() -> Moment {
+        let clock_us = LOOKED_AT_US.load(Ordering::Relaxed);
+        let shift_ms = SHIFT_MS.load(Ordering::Relaxed);
+        Moment::of_steady_us(clock_us.saturating_add_signed(shift_ms * 1000))
     }
 }
 

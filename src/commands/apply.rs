@@ -51,7 +51,7 @@ impl Command for MqApply {
             queue.apply(effects)?;
             // Nobody but the primary tells what its time is: a file is old, a dump may say anything.
             if let Some(made) = moment_of(effects).filter(|_| flags.is_of_primary()) {
-                clock::primary_said(ctx, made);
+                clock::primary_said(ctx, queue.server_time(made));
             }
             Ok(())
         })

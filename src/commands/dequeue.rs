@@ -198,9 +198,17 @@ impl Waiting for Consumer {
         };
         // Whoever gets nothing must change nothing: the server takes no effects from this callback
         // unless it replies. So time is let act here only if there is something to hand over.
-        let now_ms = clock::read(ctx).steady_ms();
+        let now = clock::read(ctx);
         let queue = turn::peek(ctx, name, |queue| {
-            (queue.ready_len() != 0, queue.next_due())
+            let settled = !queue.is_unsettled(now.steady());
+            let due = queue.next_due_by_server(now.steady());
+            // The timer's look settles the time.
+            let due = if settled {
+                due
+            } else {
+                Some(due.unwrap_or_default())
+            };
+            (settled && queue.ready_len() != 0, due)
         });
         match queue {
             Ok(Some((true, _))) => {}
@@ -213,7 +221,7 @@ impl Waiting for Consumer {
         match authority::of_waiter(ctx, args) {
             Right::Decide => {}
             Right::Later => {
-                wake::look_again(ctx, name, now_ms + PAUSED_RETRY_MS);
+                wake::look_again(ctx, name, now.steady_ms() + PAUSED_RETRY_MS);
                 return Served::No;
             }
             Right::Refuse(why) => {

@@ -70,7 +70,7 @@ pub fn after(ctx: &Ctx, name: KeyName<'_>, now: Moment, stored: &mut StoredQueue
     if BLOCKED_CONSUMERS.value() != 0 && stored.ready_len() != 0 {
         ctx.signal_ready(name);
     }
-    if let Some(due) = stored.next_due() {
+    if let Some(due) = stored.next_due(now) {
         if due.millis() < stored.look.covers() {
             let now_ms = now.steady_ms();
             note(ctx, name, now_ms, due.millis(), stored);
@@ -82,8 +82,9 @@ pub fn after(ctx: &Ctx, name: KeyName<'_>, now: Moment, stored: &mut StoredQueue
 fn met(ctx: &Ctx, name: KeyName<'_>) {
     if let Ok(mut key) = WriteKey::open(ctx, &QUEUE_TYPE, name) {
         if let Some(stored) = key.value_mut() {
-            if let Some(due) = stored.next_due() {
-                let now_ms = clock::read(ctx).steady_ms();
+            let now = clock::read(ctx);
+            if let Some(due) = stored.next_due(now) {
+                let now_ms = now.steady_ms();
                 // What is due longer is no backlog: it has not been looked at.
                 note(ctx, name, now_ms, due.millis().max(now_ms + 1), stored);
             }
@@ -109,7 +110,8 @@ fn note(ctx: &Ctx, name: KeyName<'_>, now_ms: u64, due: u64, stored: &mut Stored
 /// A queue was read from a dump or copied for this place, where the server tells the place. While a
 /// data set is loaded nothing is noted: its end starts a round.
 pub fn placed(db: i32, name: &[u8], stored: &mut StoredQueue) {
-    if let Some(due) = stored.next_due().filter(|_| authority::decides()) {
+    let due = stored.next_due(Moment::recent());
+    if let Some(due) = due.filter(|_| authority::decides()) {
         let mut state = state();
         let (class, due) = (state.class(db, name), due.millis());
         // There is no context to set the timer with; the server's next periodic event does.
@@ -128,7 +130,7 @@ pub fn wait_begins(ctx: &Ctx, name: KeyName<'_>) {
     if stored.ready_len() != 0 {
         ctx.signal_ready(name);
     }
-    if let Some(due) = stored.next_due() {
+    if let Some(due) = stored.next_due(clock::read(ctx)) {
         look_for_waiters(ctx, name, due.millis(), stored);
     }
 }

@@ -57,7 +57,11 @@ impl Queue {
         }
         let mut reader = Reader::new(bytes);
         let (version, frame) = read_header(&mut reader)?;
-        self.frame = frame;
+        let before = std::mem::replace(&mut self.frame, frame);
+        if !self.can_be_ahead(self.ahead_ms) {
+            self.frame = before;
+            return Err(ApplyError::Diverged("a frame is before all times"));
+        }
         self.keep_up();
         while !reader.is_empty() {
             self.apply_one(&Effect::read(&mut reader, version)?)?;
@@ -118,6 +122,12 @@ impl Queue {
                 }
             }
             Effect::TokensAfter { token } => self.last_token = self.last_token.max(token.value()),
+            Effect::Ahead { ms } => {
+                if !self.can_be_ahead(*ms) {
+                    return Err(ApplyError::Diverged("a queue's time is ahead of all times"));
+                }
+                self.ahead_ms = *ms;
+            }
             Effect::Limits { scope, limits } => self.take_limits(*scope, *limits),
             Effect::Pause { group, until } => self.take_pause(group, *until),
             Effect::GroupDue { group } => {

@@ -81,18 +81,19 @@ impl Queue {
         }
     }
 
-    /// The newest token that the clock of those who worked on the queue accounts for, once a step has
+    /// The newest token that the server's time in the last step accounts for, once a step has
     /// given `deliveries` of them, if tokens up to `floor` were accounted for before.
     ///
     /// A loaded queue may claim to have given any token, and goes on behind it. That is nobody else's
     /// concern.
     pub fn justified_token(&self, floor: Token, deliveries: u64) -> Token {
-        let clock = self.frame_clock().micros().max(floor.value());
+        let clock = self.server_time(self.frame_clock());
+        let clock = clock.micros().max(floor.value());
         let justified = clock.saturating_add(deliveries);
         self.last_token().min(Token::new(justified))
     }
 
-    /// The reading of the clock in the last step.
+    /// The queue's own time in the last step.
     fn frame_clock(&self) -> Now {
         Now::from_micros(self.frame.now_us)
     }

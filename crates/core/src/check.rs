@@ -23,6 +23,7 @@ impl Queue {
         self.check_rares(&held)?;
         self.check_released(&held)?;
         self.check_timers(&held)?;
+        same("time that can be", &self.can_be_ahead(self.ahead_ms), &true)?;
         let bodies: usize = held
             .iter()
             .map(|slot| allocated(self.messages.get(*slot).body_len()))

@@ -94,6 +94,10 @@ pub(crate) enum Effect<'a> {
     TokensAfter {
         token: Token,
     },
+    /// The queue's own time is ahead of the server's by so much from now on.
+    Ahead {
+        ms: u64,
+    },
 }
 
 /// What a producer said of a message, and when it did.
@@ -141,6 +145,7 @@ const TOKENS_AFTER: u8 = 14;
 /// Release, behind those released that stood before it; kinds from here on make version 2.
 const RETURN: u8 = 15;
 const EXPIRE: u8 = 16;
+const AHEAD: u8 = 17;
 const REDRIVE: u8 = 18;
 const REMOVE: u8 = 19;
 const LIMITS: u8 = 32;
@@ -277,6 +282,10 @@ impl<'a> Effect<'a> {
                 out.push(TOKENS_AFTER);
                 put_number(out, token.value());
             }
+            Self::Ahead { ms } => {
+                out.push(AHEAD);
+                put_number(out, *ms);
+            }
         }
     }
 
@@ -324,6 +333,10 @@ impl<'a> Effect<'a> {
             GROUP_DUE => {
                 let group = reader.bytes()?;
                 return Ok(Self::GroupDue { group });
+            }
+            AHEAD => {
+                let ms = reader.number()?;
+                return Ok(Self::Ahead { ms });
             }
             _ => {}
         }

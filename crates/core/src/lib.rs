@@ -60,6 +60,7 @@ mod limits_form;
 mod link;
 mod membership;
 mod message;
+mod own_time;
 mod peek;
 mod purge;
 mod queue;

@@ -44,6 +44,8 @@ pub struct Queue {
     pub(crate) totals: Totals,
     pub(crate) last_token: u64,
     pub(crate) frame: Frame,
+    /// By how much the queue's own time, which all its instants are of, is ahead of the server's.
+    pub(crate) ahead_ms: u64,
     /// Whose turn it is where messages have groups; none where no message has.
     pub(crate) groups: Option<Box<Groups>>,
     /// Messages that limits refused. Neither replicated nor kept.
@@ -130,6 +132,7 @@ impl Queue {
             totals: Totals::default(),
             last_token: 0,
             frame: Frame::default(),
+            ahead_ms: 0,
             groups: None,
             refused: 0,
             bounds: None,

@@ -50,6 +50,9 @@ const LAST_OF_VERSION_1: u8 = LAST_LOCK_EXPIRED;
 /// Set in a message's first byte: fields follow at its end.
 const HAS_FIELDS: u8 = 0x80;
 
+/// A field of the header: by how many milliseconds the queue's time is ahead of the server's.
+const AHEAD: u64 = 28;
+
 /// Fields of the header: totals that version 1 does not count.
 const TOTAL_EXPIRED: u64 = 1;
 const TOTAL_REDRIVEN: u64 = 3;
@@ -100,6 +103,9 @@ impl Queue {
         let end = out.len();
         self.write_totals(&mut out);
         self.write_bounds(&mut out);
+        if self.ahead_ms != 0 {
+            put_numbers(&mut out, AHEAD, &[self.ahead_ms]);
+        }
         if out.len() > end {
             end_fields(&mut out);
             out[VERSION_AT] = VERSION_2;
@@ -288,6 +294,14 @@ impl Queue {
                 let expected = self.read_totals(&mut reader)?;
                 if version == VERSION_2 {
                     read_fields(&mut reader, |field| match field.number {
+                        AHEAD => {
+                            let ahead_ms = field.read(Reader::number)?;
+                            if !self.can_be_ahead(ahead_ms) {
+                                return Err(Damaged("a queue's time that is ahead of all times"));
+                            }
+                            self.ahead_ms = ahead_ms;
+                            Ok(())
+                        }
                         TOTAL_EXPIRED => {
                             self.totals.expired = field.read(Reader::number)?;
                             Ok(())

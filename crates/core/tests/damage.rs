@@ -201,9 +201,11 @@ fn assert_sound(mut queue: Queue, bytes: usize) {
     let mut log = Log::default();
     let mut got = Vec::new();
     for ms in [0, 1, 100_000, 400_000_000_000] {
-        let now = Now::from_micros(NOW_US + ms * 1000);
+        let server = Now::from_micros(NOW_US + ms * 1000);
+        let now = queue.own_time(server);
         queue.info(now);
         let mut turn = Turn::new(now, 7, &settings, &mut log);
+        queue.settle_time(&mut turn, server);
         queue.dequeue(&mut turn, 3, None, |delivery| {
             got.push((delivery.id.bytes().to_vec(), delivery.token));
         });

@@ -66,6 +66,16 @@ impl Life {
         result
     }
 
+    /// A turn on a server that is an hour behind those before it.
+    fn step_behind(&mut self, ms: u64, step: impl FnOnce(&mut Queue, &mut Turn<'_>)) {
+        let now = Now::from_micros(NOW_US + ms * 1000 - 3_600_000_000);
+        let own_ms = (self.queue.own_time(now).micros() - NOW_US) / 1000;
+        self.step(own_ms, |queue, turn| {
+            queue.settle_time(turn, now);
+            step(queue, turn);
+        });
+    }
+
     fn enqueue(&mut self, ms: u64, id: &[u8], change: impl FnOnce(&mut Enqueue<'_>)) {
         let mut request = Enqueue::new(b"payload").id(id);
         change(&mut request);
@@ -238,6 +248,12 @@ fn every_addition() -> Life {
         assert_eq!(
             queue.status(Now::from_micros(NOW_US + 22_000), b"is buried"),
             Some(Status::Dead)
+        );
+    });
+    life.step_behind(23, |queue, turn| {
+        queue.enqueue(
+            turn,
+            &Enqueue::new(b"on a server that is behind").id(b"later"),
         );
     });
     life
