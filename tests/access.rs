@@ -17,11 +17,12 @@ const WRITES: [&str; 8] = [
     "MQ.REDRIVE {} id",
     "MQ.PURGE {} dead",
 ];
-const READS: [&str; 5] = [
+const READS: [&str; 6] = [
     "MQ.STATUS {} id",
     "MQ.GET {} id",
     "MQ.INFO {}",
     "MQ.PEEK {}",
+    "MQ.LATENCY {}",
     "MQ.SCAN {} 0",
 ];
 

@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 17] = [
+const COMMANDS: [(&str, i64, i64); 18] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -22,6 +22,7 @@ const COMMANDS: [(&str, i64, i64); 17] = [
     ("mq.resume", -2, 1),
     ("mq.groups", -3, 1),
     ("mq.peek", -2, 1),
+    ("mq.latency", 2, 1),
     ("mq.scan", -3, 1),
     ("mq.redrive", -3, 1),
     ("mq.purge", -3, 1),
@@ -82,6 +83,7 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
                     | "mq.get"
                     | "mq.info"
                     | "mq.groups"
+                    | "mq.latency"
                     | "mq.peek"
                     | "mq.scan"
                     | "mq.help"
@@ -116,6 +118,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.GET q id",
             "MQ.CANCEL q id id id",
             "MQ.INFO q",
+            "MQ.LATENCY q",
             "MQ.PEEK q STATUS dead COUNT 5 AFTER id REV",
             "MQ.SCAN q 0 MATCH id COUNT 5",
             "MQ.REDRIVE q COUNT 5",
@@ -128,7 +131,9 @@ fn the_keys_of_a_command_can_be_asked_for() {
                 let reply = client.ok(&format!("COMMAND GETKEYSANDFLAGS {line}"));
                 let flags = words(&reply.items()[0].items()[1]);
                 let expected: &[&str] = match line.split(' ').next().unwrap() {
-                    "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.PEEK" | "MQ.SCAN" => &["RO", "access"],
+                    "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.LATENCY" | "MQ.PEEK" | "MQ.SCAN" => {
+                        &["RO", "access"]
+                    }
                     "MQ.ENQUEUE" => &["RW", "insert"],
                     "MQ.DEQUEUE" => &["RW", "access", "update"],
                     "MQ.EXTEND" | "MQ.REDRIVE" => &["RW", "update"],
@@ -183,6 +188,7 @@ fn the_documentation_names_every_option() {
             ("mq.pause", "queue GROUP FOR"),
             ("mq.resume", "queue GROUP"),
             ("mq.groups", "queue cursor COUNT"),
+            ("mq.latency", "queue"),
             ("mq.peek", "queue status STATUS COUNT AFTER id REV"),
             ("mq.redrive", "queue id n COUNT"),
             ("mq.purge", "queue status ALL COUNT n"),
@@ -240,6 +246,7 @@ fn help_shows_each_command_as_it_is_written() {
             "MQ.GET queue id",
             "MQ.CANCEL queue id [id ...]",
             "MQ.INFO queue",
+            "MQ.LATENCY queue",
             "MQ.REDRIVE queue id [id ...] | COUNT n",
             "MQ.PURGE queue status | ALL [COUNT n]",
             "MQ.PEEK queue [STATUS status] [COUNT n] [AFTER id] [REV]",

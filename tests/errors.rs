@@ -436,6 +436,8 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.GET",
             "MQ.GET q",
             "MQ.GET q id id",
+            "MQ.LATENCY",
+            "MQ.LATENCY q q",
             "MQ.PEEK",
             "MQ.SCAN",
             "MQ.SCAN q",

@@ -261,6 +261,12 @@ fn info_is_a_map_with_its_fields_in_their_order() {
             "total-expired",
             "total-redriven",
             "total-dead-dropped",
+            "wait-p50-ms",
+            "wait-p95-ms",
+            "wait-p99-ms",
+            "work-p50-ms",
+            "work-p95-ms",
+            "work-p99-ms",
         ];
         assert!(reply.starts_with(&map(lab, fields.len())), "{reply:?}");
         let mut at = 0;
@@ -272,6 +278,7 @@ fn info_is_a_map_with_its_fields_in_their_order() {
                 "next-mid" | "last-mid" => null.trim_end(),
                 "locked" | "messages" | "total-enqueued" | "total-delivered" => ":1",
                 "next-due-ms" | "oldest-queued-ms" => ":",
+                "wait-p50-ms" | "wait-p95-ms" | "wait-p99-ms" => ":",
                 "limited" => "$0",
                 _ => ":0",
             };

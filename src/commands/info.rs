@@ -1,7 +1,8 @@
 //! MQ.INFO
 
-use redis_mq_core::{IdText, Info, Limited, Status};
+use redis_mq_core::{IdText, Info, Latency, Limited, Queue, Status};
 
+use super::latency::PERCENTILES;
 use super::record::{Access, Argument, Group, Record};
 use crate::authority;
 use crate::clock::QueueTime;
@@ -12,7 +13,8 @@ use crate::turn;
 /// The command.
 pub struct MqInfo;
 
-fn reply(ctx: &Ctx, time: QueueTime, info: &Info<'_>) {
+fn reply(ctx: &Ctx, time: QueueTime, queue: &Queue) {
+    let info: Info<'_> = queue.info(time.now());
     let number = |name: &str, value: u64| {
         ctx.reply_bulk(name.as_bytes());
         ctx.reply_integer(value);
@@ -24,7 +26,7 @@ fn reply(ctx: &Ctx, time: QueueTime, info: &Info<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(Status::ALL.len() + 23);
+    ctx.reply_map(Status::ALL.len() + 29);
     for (status, count) in Status::ALL.iter().zip(info.counts) {
         number(status.name(), count);
     }
@@ -70,6 +72,16 @@ fn reply(ctx: &Ctx, time: QueueTime, info: &Info<'_>) {
     number("total-expired", info.totals.expired);
     number("total-redriven", info.totals.redriven);
     number("total-dead-dropped", info.totals.dropped);
+    let none = Latency::default();
+    let Latency { wait, work } = queue.latency().unwrap_or(&none);
+    for (histogram, names) in [
+        (wait, ["wait-p50-ms", "wait-p95-ms", "wait-p99-ms"]),
+        (work, ["work-p50-ms", "work-p95-ms", "work-p99-ms"]),
+    ] {
+        for (name, of_hundred) in names.iter().zip(PERCENTILES) {
+            number(name, histogram.percentile(of_hundred));
+        }
+    }
 }
 
 impl Command for MqInfo {
@@ -92,10 +104,7 @@ impl Command for MqInfo {
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
         let now = authority::moment(ctx);
-        let shown = turn::look(ctx, name, |queue| {
-            let time = now.of(queue);
-            reply(ctx, time, &queue.info(time.now()));
-        })?;
+        let shown = turn::look(ctx, name, |queue| reply(ctx, now.of(queue), queue))?;
         if shown.is_none() {
             ctx.reply_null_array();
         }

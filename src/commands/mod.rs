@@ -13,6 +13,7 @@ pub mod get;
 pub mod groups;
 pub mod help;
 pub mod info;
+pub mod latency;
 pub mod limit;
 #[cfg(test)]
 mod page;
@@ -43,6 +44,7 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<peek::MqPeek>(),
     Registered::of::<scan::MqScan>(),
     Registered::of::<info::MqInfo>(),
+    Registered::of::<latency::MqLatency>(),
     Registered::of::<groups::MqGroups>(),
     Registered::of::<help::MqHelp>(),
     Registered::of::<apply::MqApply>(),

@@ -383,17 +383,21 @@ async fn a_dropped_worker_finishes_what_it_has_and_takes_nothing_new() {
     let name = fresh_name();
     let texts = queue::<String>(url(), &name).await;
     enqueue(&texts, "a").await;
-    let go = Arc::new(Semaphore::new(0));
+    // What was taken and not begun would be given back.
+    let (begun, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let worker = quick(url(), &name)
         .build({
-            let go = go.clone();
+            let (begun, go) = (begun.clone(), go.clone());
             move |_: Message<String>| {
-                let go = go.clone();
-                async move { go.acquire().await.unwrap().forget() }
+                let (begun, go) = (begun.clone(), go.clone());
+                async move {
+                    begun.add_permits(1);
+                    go.acquire().await.unwrap().forget();
+                }
             }
         })
         .unwrap();
-    eventually("it is begun", async || worker.stats().taken == 1).await;
+    eventually("it is begun", async || begun.available_permits() == 1).await;
     drop(worker);
     enqueue(&texts, "b").await;
     go.add_permits(1);

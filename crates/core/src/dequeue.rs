@@ -159,8 +159,9 @@ impl Queue {
     /// Locks a ready message for the delivery named `token`.
     #[inline]
     pub(crate) fn hand_over(&mut self, slot: u32, lock: Span, token: Token) {
-        self.unlink(slot);
+        let state = self.unlink(slot);
         self.pause_timer(slot);
+        self.measure_wait(state, self.messages.get(slot).attempts);
         let message = self.messages.get_mut(slot);
         message.attempts = message.attempts.saturating_add(1);
         self.last_token = self.last_token.max(token.value());

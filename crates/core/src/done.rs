@@ -233,6 +233,7 @@ impl Queue {
     pub(crate) fn finish(&mut self, slot: u32, finish: Finish<'_>) -> Ended {
         let state = self.unlink(slot);
         if !matches!(finish, Finish::Release { .. }) {
+            self.measure_work(state.open_token());
             self.forget_place(slot);
         }
         let now = self.frame.instant();

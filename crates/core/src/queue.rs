@@ -11,6 +11,7 @@ use crate::eoq::Eoq;
 use crate::groups::{End, Groups};
 use crate::id::{hash_bytes, Key};
 use crate::ids::Ids;
+use crate::latency::Latency;
 use crate::link::List;
 use crate::message::{Message, State};
 use crate::released::Places;
@@ -52,6 +53,8 @@ pub struct Queue {
     pub(crate) refused: u64,
     /// Limits and a pause; none where there are none.
     pub(crate) bounds: Option<Box<Bounds>>,
+    /// How long messages waited and were worked on; none before the first delivery.
+    pub(crate) latency: Option<Box<Latency>>,
     /// What the running step has done.
     pub(crate) kinds: Kinds,
     /// A hint of the primary: neither replicated nor kept.
@@ -136,6 +139,7 @@ impl Queue {
             groups: None,
             refused: 0,
             bounds: None,
+            latency: None,
             kinds: Kinds::default(),
             eoq: Eoq::default(),
             hasher: FixedState::with_seed(seed),
@@ -445,6 +449,7 @@ impl Queue {
             + self.bounds.as_ref().map_or(0, |_| size_of::<Bounds>())
             + self.places.as_ref().map_or(0, |places| places.bytes())
             + self.timers.as_ref().map_or(0, |timers| timers.bytes())
+            + self.latency.as_ref().map_or(0, |latency| latency.bytes())
             + self.body_bytes
             + self.rare_bytes
     }

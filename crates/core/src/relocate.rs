@@ -48,6 +48,10 @@ impl Queue {
             3 => self.letters.relocate(at as usize, mover),
             4 => {
                 self.wheel.relocate(mover);
+                if let Some(latency) = &mut self.latency {
+                    latency.relocate(mover);
+                    mover.value(latency);
+                }
                 false
             }
             _ => return None,

@@ -247,6 +247,7 @@ impl Queue {
         if self.totals.dropped != 0 {
             put_numbers(out, TOTAL_DROPPED, &[self.totals.dropped]);
         }
+        self.write_latency(|field, value| put_field(out, field, value));
     }
 
     /// What version 1 cannot say of a message; false if there is nothing.
@@ -314,6 +315,7 @@ impl Queue {
                             self.totals.dropped = field.read(Reader::number)?;
                             Ok(())
                         }
+                        _ if self.read_latency(field)? => Ok(()),
                         _ => self.read_bound(field),
                     })?;
                 }

@@ -18,6 +18,10 @@ pub struct Model {
     /// Oldest first.
     pub letters: Vec<Letter>,
     pub totals: Totals,
+    /// First deliveries, and how long their messages had waited together.
+    pub waits: (u64, Ms),
+    /// Verdicts but releases.
+    pub works: u64,
     pub last_token: u64,
     /// Rises with each place taken in an order.
     turn: i64,
@@ -387,6 +391,10 @@ impl Model {
     pub fn deliver(&mut self, now: Ms, lock: Ms, token: u64) -> Option<(Live, Ms)> {
         let at = self.next_ready()?;
         let message = &mut self.live[at];
+        if message.attempts == 0 && message.token.is_none() {
+            self.waits.0 += 1;
+            self.waits.1 += now.saturating_sub(message.since);
+        }
         message.attempts += 1;
         message.token = Some(token);
         let lock = if message.item.lock != 0 {

@@ -84,6 +84,7 @@ impl Model {
             return Ok(None);
         };
         self.live[at].token = None;
+        self.works += u64::from(!matches!(verdict, Verdict::Release));
         let after = |pause| {
             if pause == 0 {
                 Start::NotGiven

@@ -75,6 +75,12 @@ impl World {
             seen.model.totals
         );
         assert!(!info.paused);
+        let waits = queue
+            .latency()
+            .map(|all| (all.wait.count(), all.wait.sum_ms()));
+        let works = queue.latency().map(|all| all.work.count());
+        assert_eq!(waits.unwrap_or_default(), seen.model.waits);
+        assert_eq!(works.unwrap_or_default(), seen.model.works);
     }
 }
 
