@@ -67,7 +67,9 @@ impl fmt::Display for Error {
             Error::NoPermission => {
                 f.write_str("NOPERM this user may not take from this queue any more")
             }
-            Error::Stale => f.write_str("STALE the token is not that of the newest delivery"),
+            Error::Stale => f.write_str(
+                "STALE this delivery is over: it has its verdict, or there is a newer one",
+            ),
             Error::Syntax => f.write_str("ERR syntax error"),
             Error::OutOfRange { what, min, max } => {
                 write!(f, "ERR {what} must be an integer from {min} to {max}")

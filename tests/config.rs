@@ -185,6 +185,20 @@ fn wrong_arguments_of_loadmodule_stop_the_server_with_the_reason() {
     }
 }
 
+#[test]
+fn a_second_loadmodule_line_stops_the_server_with_the_reason() {
+    let module = redis_mq_testkit::module_path();
+    let twice = Server::builder().config("loadmodule", module.display());
+    match twice.try_start() {
+        Ok(_) => panic!("it started with the module twice"),
+        Err(error) => {
+            let reason = "there is a module of this name";
+            let told = error.log.lines().any(|line| line.contains(reason));
+            assert!(told, "{}", error.log);
+        }
+    }
+}
+
 #[track_caller]
 fn mq(lab: &Lab<'_>, field: &str) -> i64 {
     let text = lab.server.info("mq", &format!("mq_{field}"));

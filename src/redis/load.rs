@@ -64,7 +64,11 @@ pub unsafe fn load(
         )
     };
     if bound != raw::REDISMODULE_OK as c_int {
-        return REFUSED; // another module has this name; the server says so
+        // All functions are bound, and Redis itself says nothing of the reason.
+        log::warning(format_args!(
+            "not loaded: there is a module of this name; is its loadmodule line there twice?"
+        ));
+        return REFUSED;
     }
     alloc::probe_alignment();
     log::keep_context(ctx);

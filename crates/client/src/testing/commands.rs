@@ -160,7 +160,7 @@ fn done(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
 }
 
 fn stale() -> Refusal {
-    "STALE the token is not that of the newest delivery".to_owned()
+    "STALE this delivery is over: it has its verdict, or there is a newer one".to_owned()
 }
 
 fn extend(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
