@@ -1,7 +1,7 @@
 //! redis-mq: a message queue as a native module of Redis and Valkey.
 //!
-//! What the module offers stands in `offer`. A command goes from its file in [`commands`] to the
-//! queue in `redis-mq-core`, and back through the thin layer over the server's API in [`redis`].
+//! What the module offers stands in `offer`. A command goes from its file in `commands` to the
+//! queue in `redis-mq-core`, and back through the thin layer over the server's API in `redis`.
 
 use std::ffi::{c_int, CStr};
 
@@ -9,23 +9,23 @@ use redis_module::raw::{RedisModuleCtx, RedisModuleString};
 
 use crate::redis::{Args, Ctx, LoadError, Options};
 
-pub mod authority;
-pub mod clock;
-pub mod commands;
-pub mod config;
-pub mod datatype;
-pub mod error;
-pub mod eviction;
-pub mod glob;
-pub mod info;
+mod authority;
+mod clock;
+mod commands;
+mod config;
+mod datatype;
+mod error;
+mod eviction;
+mod glob;
+mod info;
 mod looks;
-pub mod parse;
-pub mod redis;
-pub mod rest;
+mod parse;
+mod redis;
+mod rest;
 mod scratch;
-pub mod stored;
-pub mod turn;
-pub mod wake;
+mod stored;
+mod turn;
+mod wake;
 
 #[cfg(not(test))]
 #[global_allocator]

@@ -50,12 +50,6 @@ impl<'a> Args<'a> {
         self.argv.len()
     }
 
-    /// Whether there are none, which no command sees.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.argv.is_empty()
-    }
-
     /// The argument at `index` as the name of a key.
     #[inline]
     pub fn key(&self, index: usize) -> Option<KeyName<'a>> {

@@ -13,8 +13,6 @@ use super::load::LoadError;
 pub struct NumberSetting {
     /// The name after the module's prefix, as `lock-ms`.
     pub name: &'static CStr,
-    /// What it is when nobody says otherwise.
-    pub default: i64,
     /// The smallest value.
     pub min: i64,
     /// The largest value.
@@ -27,7 +25,6 @@ impl NumberSetting {
     pub const fn new(name: &'static CStr, default: i64, min: i64, max: i64) -> NumberSetting {
         NumberSetting {
             name,
-            default,
             min,
             max,
             value: AtomicI64::new(default),

@@ -253,16 +253,6 @@ impl Flags {
             || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
     }
 
-    /// Whether the server uses more memory than `maxmemory`.
-    pub fn is_out_of_memory(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
-    }
-
-    /// Whether a child process saves or rewrites, so that touching memory costs copies.
-    pub fn has_active_child(self) -> bool {
-        self.has(raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD)
-    }
-
     /// Whether the server may evict keys when memory runs out.
     pub fn may_evict(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_EVICT)

@@ -21,16 +21,10 @@ pub enum EventKind {
     RoleChanged,
     /// [`Event::PrimaryLink`]
     PrimaryLink,
-    /// [`Event::Persistence`]
-    Persistence,
-    /// [`Event::Flush`]
-    Flush,
     /// [`Event::Loading`]
     Loading,
     /// [`Event::SwapDb`]
     SwapDb,
-    /// [`Event::ForkChild`]
-    ForkChild,
     /// [`Event::AsyncLoading`]
     AsyncLoading,
     /// [`Event::Cron`]
@@ -59,21 +53,10 @@ pub enum Event {
     RoleChanged(Role),
     /// The link of a replica to its primary is up, with or without a new data set, or is lost.
     PrimaryLink,
-    /// An RDB file or an append-only file is written, in this process or in a child.
-    Persistence(Phase),
-    /// A database is emptied, or all of them where `db` is `None`.
-    Flush {
-        /// `Started` before, `Ended` after the keys are gone.
-        phase: Phase,
-        /// The number of the database.
-        db: Option<i32>,
-    },
     /// The data set is replaced by one from a file or from the primary.
     Loading(Phase),
     /// Two databases have changed places.
     SwapDb(i32, i32),
-    /// A child process exists (`Started`) or has gone (`Ended`).
-    ForkChild(Phase),
     /// A replica loads a new data set beside the old one; `Ended` puts the new one into place.
     AsyncLoading(Phase),
     /// The server's periodic work, about `hz` times a second.
@@ -107,11 +90,8 @@ impl EventKind {
         match self {
             EventKind::RoleChanged => raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
             EventKind::PrimaryLink => raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE,
-            EventKind::Persistence => raw::REDISMODULE_EVENT_PERSISTENCE,
-            EventKind::Flush => raw::REDISMODULE_EVENT_FLUSHDB,
             EventKind::Loading => raw::REDISMODULE_EVENT_LOADING,
             EventKind::SwapDb => raw::REDISMODULE_EVENT_SWAPDB,
-            EventKind::ForkChild => raw::REDISMODULE_EVENT_FORK_CHILD,
             EventKind::AsyncLoading => raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
             EventKind::Cron => raw::REDISMODULE_EVENT_CRON_LOOP,
             EventKind::ConfigChanged => raw::REDISMODULE_EVENT_CONFIG,
@@ -147,28 +127,6 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
             _ => return None,
         }),
         raw::REDISMODULE_EVENT_MASTER_LINK_CHANGE => Event::PrimaryLink,
-        raw::REDISMODULE_EVENT_PERSISTENCE => Event::Persistence(match subevent {
-            raw::REDISMODULE_SUBEVENT_PERSISTENCE_RDB_START
-            | raw::REDISMODULE_SUBEVENT_PERSISTENCE_AOF_START
-            | raw::REDISMODULE_SUBEVENT_PERSISTENCE_SYNC_RDB_START
-            | raw::REDISMODULE_SUBEVENT_PERSISTENCE_SYNC_AOF_START => Phase::Started,
-            raw::REDISMODULE_SUBEVENT_PERSISTENCE_ENDED => Phase::Ended,
-            raw::REDISMODULE_SUBEVENT_PERSISTENCE_FAILED => Phase::Failed,
-            _ => return None,
-        }),
-        raw::REDISMODULE_EVENT_FLUSHDB => {
-            let phase = match subevent {
-                raw::REDISMODULE_SUBEVENT_FLUSHDB_START => Phase::Started,
-                raw::REDISMODULE_SUBEVENT_FLUSHDB_END => Phase::Ended,
-                _ => return None,
-            };
-            // SAFETY: a flush event brings this structure.
-            let flush = unsafe { data.cast::<raw::RedisModuleFlushInfoV1>().as_ref() }?;
-            Event::Flush {
-                phase,
-                db: (flush.dbnum >= 0).then_some(flush.dbnum),
-            }
-        }
         raw::REDISMODULE_EVENT_LOADING => Event::Loading(match subevent {
             raw::REDISMODULE_SUBEVENT_LOADING_RDB_START
             | raw::REDISMODULE_SUBEVENT_LOADING_AOF_START
@@ -182,11 +140,6 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
             let swap = unsafe { data.cast::<raw::RedisModuleSwapDbInfoV1>().as_ref() }?;
             Event::SwapDb(swap.dbnum_first, swap.dbnum_second)
         }
-        raw::REDISMODULE_EVENT_FORK_CHILD => Event::ForkChild(match subevent {
-            raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN => Phase::Started,
-            raw::REDISMODULE_SUBEVENT_FORK_CHILD_DIED => Phase::Ended,
-            _ => return None,
-        }),
         raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD => Event::AsyncLoading(match subevent {
             raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED => Phase::Started,
             raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_ABORTED => Phase::Failed,
@@ -213,41 +166,6 @@ unsafe fn decode(id: u64, subevent: u64, data: *mut c_void) -> Option<Event> {
 mod tests {
     use super::*;
     use std::ptr;
-
-    #[test]
-    fn a_flush_names_its_database_or_all_of_them() {
-        let mut info = raw::RedisModuleFlushInfoV1 {
-            version: 1,
-            sync: 1,
-            dbnum: 3,
-        };
-        let end = raw::REDISMODULE_SUBEVENT_FLUSHDB_END;
-        let decode_flush = |info: &mut raw::RedisModuleFlushInfoV1| {
-            // SAFETY: the structure that belongs to the event.
-            unsafe {
-                decode(
-                    raw::REDISMODULE_EVENT_FLUSHDB,
-                    end,
-                    ptr::from_mut(info).cast(),
-                )
-            }
-        };
-        assert_eq!(
-            decode_flush(&mut info),
-            Some(Event::Flush {
-                phase: Phase::Ended,
-                db: Some(3)
-            })
-        );
-        info.dbnum = -1;
-        assert_eq!(
-            decode_flush(&mut info),
-            Some(Event::Flush {
-                phase: Phase::Ended,
-                db: None
-            })
-        );
-    }
 
     #[test]
     fn an_unknown_event_is_no_event() {

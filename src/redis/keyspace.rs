@@ -29,10 +29,6 @@ impl KeyEvents {
     pub const GENERIC: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_GENERIC);
     /// A key was read from a dump while loading.
     pub const LOADED: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_LOADED);
-    /// A key expired.
-    pub const EXPIRED: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_EXPIRED);
-    /// A key was evicted.
-    pub const EVICTED: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_EVICTED);
     /// Events of modules, the own ones too.
     pub const MODULE: KeyEvents = KeyEvents(raw::REDISMODULE_NOTIFY_MODULE);
 

@@ -21,11 +21,6 @@ pub fn notice(message: fmt::Arguments<'_>) {
     write(c"notice", message);
 }
 
-/// Something only a developer wants to see.
-pub fn debug(message: fmt::Arguments<'_>) {
-    write(c"debug", message);
-}
-
 /// Makes the context that names the module in the log.
 pub(in crate::redis) fn keep_context(ctx: *mut raw::RedisModuleCtx) {
     // SAFETY: reading a function pointer that is written only at initialisation.

@@ -35,9 +35,9 @@ pub use args::{Args, KeyName};
 pub use block::{wait_on_key, Served, Waiting};
 pub use boot::since_boot_us;
 pub use config::{register_numbers, NumberSetting};
-pub use context::{Ctx, Flags, Role};
+pub use context::{Ctx, Role};
 pub use defrag::Mover;
-pub use events::{subscribe, Event, EventHandler, EventKind, Phase};
+pub use events::{subscribe, Event, EventHandler, EventKind};
 pub use info::{register_info, InfoSource, InfoWriter, ServerInfo};
 pub use key::{ReadKey, WriteKey};
 pub use keyspace::{
@@ -45,7 +45,7 @@ pub use keyspace::{
 };
 pub use load::{load, LoadError, Options};
 pub use native::{NativeType, TypeHandle};
-pub use rdb::{AofWriter, DigestWriter, IoError, LoadedBytes, RdbReader, RdbWriter};
+pub use rdb::{AofWriter, DigestWriter, IoError, RdbReader, RdbWriter};
 pub use register::{Command, Registered};
 pub use scan::KeyScan;
 pub use timer::{Tick, TimerId};

@@ -1,6 +1,6 @@
 //! Saving and loading values, rewriting the append-only file, and digests.
 
-use std::ffi::{c_longlong, CStr};
+use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::slice;
@@ -59,12 +59,6 @@ impl RdbWriter<'_> {
         }
     }
 
-    /// Appends an integer.
-    pub fn unsigned(&mut self, value: u64) {
-        // SAFETY: the stream of the running callback.
-        unsafe { call!(RedisModule_SaveUnsigned(self.io, value)) };
-    }
-
     /// Appends a string of any bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         // Redis 6.2 tries whether so short a string is a number, and reads up to a NUL to find out.
@@ -106,13 +100,6 @@ impl RdbReader<'_> {
             let name = raw::RedisModule_GetKeyNameFromIO?(self.io);
             (db >= 0 && !name.is_null()).then(|| (db, bytes(name)))
         }
-    }
-
-    /// The next integer.
-    pub fn unsigned(&mut self) -> Result<u64, IoError> {
-        // SAFETY: the stream of the running callback.
-        let value = unsafe { call!(RedisModule_LoadUnsigned(self.io)) };
-        self.check().map(|()| value)
     }
 
     /// The next string. The server has allocated it already, within what the dump really holds.
@@ -214,17 +201,6 @@ impl DigestWriter<'_> {
                 self.digest,
                 bytes.as_ptr().cast(),
                 bytes.len()
-            ))
-        };
-    }
-
-    /// Takes in an integer.
-    pub fn integer(&mut self, value: u64) {
-        // SAFETY: the digest of the running callback. The bits matter, not the sign.
-        unsafe {
-            call!(RedisModule_DigestAddLongLong(
-                self.digest,
-                value as c_longlong
             ))
         };
     }
