@@ -210,6 +210,117 @@ fn where_fewer_letters_are_kept_than_before_queues_at_rest_let_go_of_the_oldest(
     wait_for_letters(&server, "13");
 }
 
+fn die(client: &mut Client, queue: &str, id: &str) {
+    client.enqueue(queue, "p", &format!("ID {id}"));
+    let delivery = client.take(queue);
+    assert_eq!(client.done(queue, &delivery, "ERROR"), "dead");
+}
+
+#[test]
+fn old_letters_go_by_themselves_at_their_instant() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let age = 400;
+        for id in ["a", "b"] {
+            client.put(&queue, id, "dead");
+        }
+        client.ok(&format!("MQ.LIMIT {queue} DEAD-AGE {HOUR}"));
+        let shown = client.ok(&format!("MQ.LIMIT {queue}")).fields();
+        assert_eq!(shown["dead-age"].int(), HOUR);
+        // The letters go within the hour.
+        let left = client.info(&queue).int("next-due-ms");
+        assert!((1..=HOUR).contains(&left), "{left}");
+        client.ok(&format!("MQ.LIMIT {queue} DEAD-AGE OFF"));
+        assert_eq!(client.info(&queue).int("next-due-ms"), -1);
+        client.ok(&format!("MQ.LIMIT {queue} DEAD-AGE {age}"));
+        // What is older already goes at once.
+        wait_until(PATIENCE, || client.status(&queue, "b").is_none());
+        let before = client.now();
+        die(&mut client, &queue, "c");
+        let died_by = client.now();
+        wait_until(PATIENCE, || {
+            let info = client.info(&queue);
+            let after = client.now();
+            let is_there = info.int("dead") == 1;
+            assert!(is_there || after >= before + age, "too early");
+            !is_there
+        });
+        // Whoever asks behind that instant is told so.
+        wait_until(PATIENCE, || client.now() > died_by + age);
+        assert_eq!(client.status(&queue, "c"), None);
+        assert!(client.ok(&format!("MQ.GET {queue} c")).is_nil());
+        let peeked = client.ok(&format!("MQ.PEEK {queue} STATUS dead"));
+        assert!(peeked.items().is_empty(), "{peeked:?}");
+        let info = client.info(&queue);
+        let numbers = ["total-dead", "total-dead-dropped", "messages"].map(|name| info.int(name));
+        assert_eq!(numbers, [3, 3, 0]);
+    });
+}
+
+#[test]
+fn the_module_comes_for_old_letters_and_tells_of_it() {
+    let server = Server::builder()
+        .config("notify-keyspace-events", "KEA")
+        .start();
+    let mut client = Client::connect(&server, Protocol::Resp2);
+    client.ok("MQ.LIMIT q DEAD-AGE 50");
+    let mut events = Client::connect(&server, Protocol::Resp2);
+    events.ok("SUBSCRIBE __keyevent@0__:mq.dead-dropped");
+    die(&mut client, "q", "a");
+    // No command touches the queue meanwhile.
+    let event = events.reply().unwrap();
+    assert_eq!(event.items()[2].text(), "q");
+    wait_for_letters(&server, "0");
+}
+
+#[test]
+fn old_letters_go_on_replicas_and_after_a_reload() {
+    let (primary, replica) = (Server::builder().start(), Server::builder().start());
+    replica.replica_of(&primary);
+    replica.wait_for_sync(&primary);
+    let mut client = Client::connect(&primary, Protocol::Resp2);
+    let mut there = Client::connect(&replica, Protocol::Resp2);
+    client.put("kept", "a", "dead");
+    client.ok(&format!("MQ.LIMIT kept DEAD-AGE {HOUR}"));
+    let left = client.info("kept").int("next-due-ms");
+    client.ok("DEBUG RELOAD");
+    let reloaded = client.info("kept").int("next-due-ms");
+    assert!((1..=left).contains(&reloaded), "{reloaded} of {left}");
+    client.put("q", "a", "dead");
+    client.ok("MQ.LIMIT q DEAD-AGE 100");
+    wait_for_letters(&primary, "1");
+    replica.wait_for_sync(&primary);
+    wait_until(PATIENCE, || there.info("q").int("total-dead-dropped") == 1);
+    let digest = |client: &mut Client| client.ok("DEBUG DIGEST").text();
+    wait_until(PATIENCE, || digest(&mut client) == digest(&mut there));
+    assert_eq!(there.status("kept", "a").as_deref(), Some("dead"));
+}
+
+#[test]
+fn a_replica_whose_primary_is_gone_shows_old_letters_as_gone() {
+    let (primary, replica) = (Server::builder().start(), Server::builder().start());
+    replica.replica_of(&primary);
+    replica.wait_for_sync(&primary);
+    let mut client = Client::connect(&primary, Protocol::Resp2);
+    let mut there = Client::connect(&replica, Protocol::Resp2);
+    client.put("q", "a", "dead");
+    client.put("q", "b", "dead");
+    // While the primary takes no writes its letters stay, whatever their age.
+    client.ok("MQ.LIMIT q DEAD-AGE 3000");
+    replica.wait_for_sync(&primary);
+    client.ok("CLIENT PAUSE 600000 WRITE");
+    assert_eq!(there.info("q").int("dead"), 2);
+    wait_until(PATIENCE, || there.status("q", "b").is_none());
+    let info = there.info("q");
+    assert_eq!((info.int("dead"), info.int("total-dead-dropped")), (0, 2));
+    let letters = |replica| Server::info(replica, "mq", "mq_messages_dead");
+    assert_eq!(letters(&replica).as_deref(), Some("2"), "nothing has acted");
+    drop(primary);
+    there.ok("REPLICAOF NO ONE");
+    wait_for_letters(&replica, "0");
+    assert_eq!(there.info("q").int("total-dead-dropped"), 2);
+}
+
 #[test]
 fn a_new_message_stands_beside_the_dead_letter_of_its_id() {
     contract(|lab| {

@@ -70,6 +70,9 @@ impl<'a> Limit<'a> {
             } else if is(option, "DEAD") {
                 let dead = value(args, |args| args.count("DEAD", 1))?;
                 once(&mut changes.dead, dead)?;
+            } else if is(option, "DEAD-AGE") {
+                let age = value(args, |args| args.integer("DEAD-AGE", 1, MAX_DURATION_MS))?;
+                once(&mut changes.dead_age, age.map(Span::from_millis))?;
             } else if is(option, "ATTEMPTS") {
                 let attempts = value(args, |args| args.count("ATTEMPTS", 1))?;
                 once(&mut changes.attempts, attempts)?;
@@ -77,8 +80,10 @@ impl<'a> Limit<'a> {
                 return Err(Error::Syntax);
             }
         }
-        let of_queue =
-            changes.bytes.is_some() || changes.dead.is_some() || changes.attempts.is_some();
+        let of_queue = changes.bytes.is_some()
+            || changes.dead.is_some()
+            || changes.dead_age.is_some()
+            || changes.attempts.is_some();
         let scope = scope.unwrap_or(Scope::Queue);
         if scope != Scope::Queue && of_queue {
             return Err(Error::Syntax);
@@ -138,6 +143,7 @@ fn show_queue(ctx: &Ctx, limits: &QueueLimits) {
             ("rate", limits.rate.map(Shown::Rate)),
             ("burst", number(limits.rate.map(Rate::burst))),
             ("dead", number(limits.dead)),
+            ("dead-age", number(limits.dead_age.map(Span::millis))),
             ("attempts", number(limits.attempts)),
         ],
     );
@@ -177,7 +183,7 @@ impl Command for MqLimit {
     const RECORD: &'static Record = &Record {
         name: "mq.limit",
         syntax: "MQ.LIMIT queue [GROUPS | GROUP g] [LENGTH n] [BYTES n] [INFLIGHT n] [RATE n ms] [BURST b] \
-                 [DEAD n] [ATTEMPTS n]",
+                 [DEAD n] [DEAD-AGE ms] [ATTEMPTS n]",
         summary: "Sets or shows the limits of a queue or of its groups.",
         complexity: "O(1); O(g) with g the number of groups for GROUPS",
         since: "0.1.0",
@@ -217,6 +223,7 @@ impl Command for MqLimit {
             .optional(),
             limit_argument!("burst", "BURST"),
             limit_argument!("dead", "DEAD"),
+            limit_argument!("dead-age", "DEAD-AGE"),
             limit_argument!("attempts", "ATTEMPTS"),
         ],
         details: include_str!("limit.md"),
@@ -295,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_is_of_the_queue_alone_is_none_of_groups() {
-        for options in ["BYTES 1", "DEAD OFF", "ATTEMPTS 1"] {
+        for options in ["BYTES 1", "DEAD OFF", "DEAD-AGE 1", "ATTEMPTS 1"] {
             assert!(parse(options).is_ok(), "{options}");
             for scope in ["GROUPS", "GROUP g"] {
                 let error = parse(&format!("{scope} {options}"));
@@ -312,6 +319,7 @@ mod tests {
             "LENGTH 1 LENGTH 1",
             "RATE 1",
             "RATE",
+            "DEAD-AGE",
             "NOW 1",
             "GROUPS GROUPS",
         ] {

@@ -128,8 +128,8 @@ impl Queue {
         }
     }
 
-    /// When groups, a pause, the rate or the age of dead letters next ask for the clock; the epoch
-    /// when they should already have been.
+    /// When groups, a pause or the rate next ask for the clock; the epoch when they should already
+    /// have been.
     #[cold]
     pub(crate) fn bounded_due(&self) -> Option<Timestamp> {
         let groups = self.groups.as_ref().and_then(|groups| groups.next_due());

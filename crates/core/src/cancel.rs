@@ -12,7 +12,7 @@ impl Queue {
     pub fn cancel(&mut self, turn: &mut Turn<'_>, id: &[u8]) -> bool {
         let key = Key::of(id);
         let live = self.find_live(&key);
-        if live.is_none() && self.find_letter(&key).is_none() {
+        if self.find_letter_by_now(turn, &key).is_none() && live.is_none() {
             return false;
         }
         let is_locked = |slot| matches!(self.messages.get(slot).state(), State::Locked { .. });
@@ -20,7 +20,7 @@ impl Queue {
         if live.is_some_and(|slot| is_locked(slot) || self.expiry_by(slot, now).is_some()) {
             // A lock that has run out stays counted, and what has expired is not there.
             let live = self.find_by_now(turn, &key);
-            if live.is_none() && self.find_letter(&key).is_none() {
+            if self.find_letter_by_now(turn, &key).is_none() && live.is_none() {
                 return false;
             }
         }

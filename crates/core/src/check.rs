@@ -6,7 +6,7 @@ use crate::groups::Recount;
 use crate::message::State;
 use crate::queue::{allocated, Counts, Queue};
 use crate::timers::Owner;
-use crate::types::Priority;
+use crate::types::{Priority, Timestamp};
 
 impl Queue {
     /// Looks for a contradiction between the slab, the lists, the schedule, the indexes and the
@@ -66,9 +66,14 @@ impl Queue {
             }
             found.push(slot);
         }
+        let mut newest = Timestamp::ZERO;
         for slot in self.dead.check(&self.messages, most)? {
             if !matches!(self.messages.get(slot).state(), State::Dead { .. }) {
                 return Err(format!("{slot} is among the dead letters"));
+            }
+            let died = self.messages.get(slot).due();
+            if std::mem::replace(&mut newest, died) > died {
+                return Err(format!("{slot} died before the letter in front of it"));
             }
             found.push(slot);
         }

@@ -196,7 +196,7 @@ impl Queue {
     ) -> Result<Option<u32>, Stale> {
         let key = Key::of(id);
         let live = self.find_by_now(turn, &key);
-        let Some(slot) = live.or_else(|| self.find_letter(&key)) else {
+        let Some(slot) = live.or_else(|| self.find_letter_by_now(turn, &key)) else {
             return Ok(None);
         };
         if self.messages.get(slot).open_token() != Some(token) {

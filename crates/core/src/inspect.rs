@@ -6,7 +6,7 @@ use crate::expiry::EXPIRED;
 use crate::id::{IdText, Key};
 use crate::message::{Cause, Limits, State};
 use crate::queue::{count, Queue, Totals};
-use crate::stand::{Arrival, Rank, Stand};
+use crate::stand::{Arrival, Death, Ends, Rank, Stand};
 use crate::types::{Now, Priority, Span, Status, Timestamp};
 
 /// All there is to know of a message.
@@ -85,7 +85,7 @@ impl Queue {
         let key = Key::of(id);
         let live = self.find_live(&key);
         let status = live.and_then(|slot| self.status_of(slot, now.instant()));
-        status.or_else(|| self.find_letter(&key).map(|_| Status::Dead))
+        status.or_else(|| self.status_of(self.find_letter(&key)?, now.instant()))
     }
 
     /// All there is to know of an id at `now`: its live message, else its dead letter.
@@ -206,6 +206,7 @@ impl Queue {
             refused: self.refused,
             totals: self.totals,
         };
+        self.count_letters_let_go(now, &mut info);
         let mut order = Order::of_ready_lists(self, now);
         for slot in self.moved_on(now) {
             self.count_moved_on(slot, now, &mut info, &mut order);
@@ -232,11 +233,7 @@ impl Queue {
         }
         let ends = self.ends(slot, now);
         info.totals.expired = info.totals.expired.saturating_add(ends.expired);
-        info.totals.dead = info.totals.dead.saturating_add(ends.deaths);
-        // A dead letter takes the place of an older one of its id.
-        if ends.deaths > 0 && self.find_letter(&message.key()).is_none() {
-            info.counts[Status::Dead as usize] += 1;
-        }
+        self.count_deaths(slot, now, ends, info);
         match self.status_of(slot, now) {
             None | Some(Status::Dead) => return,
             Some(status) => info.counts[status as usize] += 1,
@@ -246,10 +243,62 @@ impl Queue {
         }
     }
 
+    /// Counts what becomes of the dead letters of an id whose message has died by now: each takes the
+    /// place of the one before, unless that was let go already.
+    fn count_deaths(&self, slot: u32, now: Timestamp, ends: Ends, info: &mut Info<'_>) {
+        if ends.deaths == [None, None] {
+            return;
+        }
+        let older = self.find_letter(&self.messages.get(slot).key());
+        let mut letter = older.map(|older| self.messages.get(older).due());
+        for Death { ended, at } in ends.deaths.into_iter().flatten() {
+            count(&mut info.totals.dead);
+            if letter.is_some_and(|died| self.is_let_go(died, at)) {
+                count(&mut info.totals.dropped);
+            }
+            letter = Some(self.death(ended).max(letter.unwrap_or_default()));
+        }
+        if letter.is_some_and(|died| self.is_let_go(died, now)) {
+            count(&mut info.totals.dropped);
+            letter = None;
+        }
+        let dead = &mut info.counts[Status::Dead as usize];
+        match (older, letter) {
+            (None, Some(_)) => *dead += 1,
+            (Some(_), None) => *dead -= 1,
+            _ => {}
+        }
+    }
+
+    /// Counts the dead letters that are gone by now for their age.
+    fn count_letters_let_go(&self, now: Timestamp, info: &mut Info<'_>) {
+        let old = self.dead.iter(&self.messages);
+        for slot in old.take_while(|slot| self.is_over(*slot, now)) {
+            if !self.is_replaced(slot, now) {
+                info.counts[Status::Dead as usize] -= 1;
+                count(&mut info.totals.dropped);
+            }
+        }
+    }
+
+    /// Whether a newer letter of its id has taken the place of a letter by now.
+    fn is_replaced(&self, letter: u32, now: Timestamp) -> bool {
+        let live = self.find_live(&self.messages.get(letter).key());
+        live.is_some_and(|live| self.has_died(live, now))
+    }
+
+    /// When the first of the dead letters that are there goes for its age.
+    fn next_end_of_letter(&self, now: Timestamp) -> Option<Timestamp> {
+        self.end_of_oldest_letter()?;
+        let mut letters = self.dead.iter(&self.messages);
+        let first = letters.find(|slot| !self.is_over(*slot, now) && !self.is_replaced(*slot, now));
+        self.end_of_letter(self.messages.get(first?).due())
+    }
+
     /// Time until time next moves a message on; a little less if too many would have to
     /// be looked at.
     fn until_next_due(&self, now: Timestamp) -> Option<Span> {
-        let mut best: Option<Timestamp> = None;
+        let mut best = self.next_end_of_letter(now);
         let mut left = LOOK;
         for (start, list) in self.wheel.lists() {
             if best.is_some_and(|best| start >= best) {

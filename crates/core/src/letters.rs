@@ -1,12 +1,80 @@
 //! Dead letters: messages that gave up, kept for inspection beside whatever lives under their id.
 
-use crate::effects::Content;
+use crate::effects::{Content, Effect};
 use crate::id::Key;
 use crate::message::{Cause, State};
 use crate::queue::{count, Queue};
+use crate::turn::Turn;
 use crate::types::{Timestamp, Token};
 
 impl Queue {
+    /// When a message whose life ends at `ended` is dead: letters die in the order that they lie in, also
+    /// where the clock was set back.
+    pub(crate) fn death(&self, ended: Timestamp) -> Timestamp {
+        let newest = self.dead.tail().map(|slot| self.messages.get(slot).due());
+        ended.max(newest.unwrap_or_default())
+    }
+
+    /// When a letter that died then is let go; none if it is kept whatever its age.
+    #[inline]
+    pub(crate) fn end_of_letter(&self, died: Timestamp) -> Option<Timestamp> {
+        let age = self.bounds.as_ref()?.limits.dead_age?;
+        Some(died.after(age))
+    }
+
+    /// Whether a letter that died then is one no more at `now`.
+    #[inline]
+    pub(crate) fn is_let_go(&self, died: Timestamp, now: Timestamp) -> bool {
+        self.end_of_letter(died).is_some_and(|end| end <= now)
+    }
+
+    /// The same of a letter that is there.
+    #[inline]
+    pub(crate) fn is_over(&self, letter: u32, now: Timestamp) -> bool {
+        self.is_let_go(self.messages.get(letter).due(), now)
+    }
+
+    /// When the oldest letter is let go for its age.
+    #[inline]
+    pub(crate) fn end_of_oldest_letter(&self) -> Option<Timestamp> {
+        self.end_of_letter(self.messages.get(self.dead.head()?).due())
+    }
+
+    /// Lets go of the oldest letter if its age is over at `by`; false if it is not.
+    pub(crate) fn forget_an_old_letter(&mut self, turn: &mut Turn<'_>, by: Timestamp) -> bool {
+        match self.dead.head() {
+            Some(slot) if self.is_over(slot, by) => {
+                self.forget(turn, slot);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The dead letter of an id as it is by now, though time may not have been let act on all.
+    pub(crate) fn find_letter_by_now(&mut self, turn: &mut Turn<'_>, key: &Key<'_>) -> Option<u32> {
+        let slot = self.find_letter(key)?;
+        if self.is_over(slot, turn.now.instant()) {
+            self.forget(turn, slot);
+            return None;
+        }
+        Some(slot)
+    }
+
+    /// Lets go of a letter as a step of this turn.
+    pub(crate) fn forget(&mut self, turn: &mut Turn<'_>, slot: u32) {
+        self.enter_frame(turn);
+        let key = self.messages.get(slot).key();
+        self.emit(turn, &Effect::Forget { key });
+        self.drop_letter(slot);
+    }
+
+    /// Lets go of a dead letter that is one too many, or too old.
+    pub(crate) fn drop_letter(&mut self, slot: u32) {
+        self.remove_letter(slot);
+        count(&mut self.totals.dropped);
+    }
+
     /// Removes a dead letter.
     pub(crate) fn remove_letter(&mut self, slot: u32) {
         self.unlink(slot);
@@ -29,11 +97,17 @@ impl Queue {
         self.forget_expiry(slot);
         let message = self.messages.get(slot);
         let id = copy.is_some().then(|| message.id().bytes().to_vec());
+        let died = self.death(ended);
         if let Some(older) = self.find_letter(&message.key()) {
-            self.remove_letter(older);
+            if self.is_over(older, ended) {
+                self.drop_letter(older);
+            } else {
+                self.remove_letter(older);
+            }
         }
         self.live.remove(&self.messages, slot, self.frame.next_id);
-        self.bury_loaded(slot, State::Dead { token, cause }, reason);
+        let state = State::Dead { token, cause, died };
+        self.bury_loaded(slot, state, reason);
         count(&mut self.totals.dead);
         if let (Some(copy), Some(id)) = (copy, id) {
             let enqueued = self.totals.enqueued;

@@ -29,8 +29,13 @@ pub(crate) enum State {
     Locked { until: Timestamp, token: Token },
     /// In the schedule, finished; the id is taken.
     Done { until: Timestamp },
-    /// In the list of dead letters. The token is that of a delivery whose lock ran out.
-    Dead { token: Option<Token>, cause: Cause },
+    /// In the list of dead letters, since `died`, never before the letter in front of it. The token is
+    /// that of a delivery whose lock ran out.
+    Dead {
+        token: Option<Token>,
+        cause: Cause,
+        died: Timestamp,
+    },
 }
 
 impl State {
@@ -96,8 +101,8 @@ pub(crate) struct Message {
     pub hash: u32,
     /// Token in the lowest 56 bits, then state (4 bits), then priority (4 bits).
     token_state: u64,
-    /// Timestamp of the schedule in the lowest 48 bits, or since when the message is ready; then the
-    /// id's length (10 bits), then flags.
+    /// Timestamp of the schedule in the lowest 48 bits, or since when the message is ready or dead; then
+    /// the id's length (10 bits), then flags.
     due_shape: u64,
 }
 
@@ -176,18 +181,22 @@ impl Message {
             FAILED => State::Dead {
                 token: open,
                 cause: Cause::Failed,
+                died: due,
             },
             NO_ATTEMPTS_LEFT => State::Dead {
                 token: open,
                 cause: Cause::NoAttemptsLeft,
+                died: due,
             },
             LAST_LOCK_EXPIRED => State::Dead {
                 token: open,
                 cause: Cause::LastLockExpired,
+                died: due,
             },
             _ => State::Dead {
                 token: open,
                 cause: Cause::Expired,
+                died: due,
             },
         }
     }
@@ -200,22 +209,15 @@ impl Message {
             State::Delayed { due } => (DELAYED, due.millis(), 0),
             State::Locked { until, token } => (LOCKED, until.millis(), value(Some(token))),
             State::Done { until } => (DONE, until.millis(), 0),
-            State::Dead {
-                token,
-                cause: Cause::Failed,
-            } => (FAILED, 0, value(token)),
-            State::Dead {
-                token,
-                cause: Cause::NoAttemptsLeft,
-            } => (NO_ATTEMPTS_LEFT, 0, value(token)),
-            State::Dead {
-                token,
-                cause: Cause::LastLockExpired,
-            } => (LAST_LOCK_EXPIRED, 0, value(token)),
-            State::Dead {
-                token,
-                cause: Cause::Expired,
-            } => (EXPIRED, 0, value(token)),
+            State::Dead { token, cause, died } => {
+                let code = match cause {
+                    Cause::Failed => FAILED,
+                    Cause::NoAttemptsLeft => NO_ATTEMPTS_LEFT,
+                    Cause::LastLockExpired => LAST_LOCK_EXPIRED,
+                    Cause::Expired => EXPIRED,
+                };
+                (code, died.millis(), value(token))
+            }
         };
         let priority = self.token_state >> PRIORITY_SHIFT << PRIORITY_SHIFT;
         self.token_state = priority | code << STATE_SHIFT | token;

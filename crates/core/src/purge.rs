@@ -45,7 +45,7 @@ impl Queue {
                 // It comes to be what it is by now.
                 let live = self.find_by_now(turn, &key);
                 if is_letter {
-                    self.find_letter(&key)
+                    self.find_letter_by_now(turn, &key)
                 } else {
                     live
                 }

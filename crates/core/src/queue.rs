@@ -95,7 +95,7 @@ pub struct Totals {
     pub expired: u64,
     /// Dead letters that were sent again.
     pub redriven: u64,
-    /// Dead letters that were let go since there were more than are kept.
+    /// Dead letters that were let go since there were more than are kept, or they were too old.
     pub dropped: u64,
 }
 
@@ -210,7 +210,8 @@ impl Queue {
         if self.is_plain() {
             next
         } else {
-            [next, self.bounded_due()].into_iter().flatten().min()
+            let bounds = [self.bounded_due(), self.end_of_oldest_letter()];
+            bounds.into_iter().chain([next]).flatten().min()
         }
     }
 

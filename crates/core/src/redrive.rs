@@ -31,7 +31,12 @@ impl Queue {
     pub fn redrive_oldest(&mut self, turn: &mut Turn<'_>, count: usize) -> usize {
         self.let_time_act(turn);
         let mut redriven = 0;
-        let mut next = self.dead.head();
+        let now = turn.now.instant();
+        // Those whose age is over are gone, though nobody may have come to let go of all.
+        let mut next = {
+            let mut letters = self.dead.iter(&self.messages);
+            letters.find(|slot| !self.is_over(*slot, now))
+        };
         while let Some(slot) = next.filter(|_| redriven < count) {
             // Only letters of the same id go by what is done with this one.
             let behind = self.messages.next(slot);
@@ -55,7 +60,7 @@ impl Queue {
         if self.find_by_now(turn, key).is_some() {
             return Err(Stays::Alone);
         }
-        let slot = self.find_letter(key).ok_or(Stays::Alone)?;
+        let slot = self.find_letter_by_now(turn, key).ok_or(Stays::Alone)?;
         let group = self.group_name(self.messages.get(slot));
         match self.length_full(group) {
             None => {}

@@ -65,6 +65,8 @@ const COPY: u64 = 12;
 /// It keeps its group until it ends.
 const HOLDS: u64 = 14;
 const PLACE: u64 = 16;
+/// Since when it is dead.
+const DIED: u64 = 17;
 
 const HAS_COPY: u8 = 1;
 const HAS_REASON: u8 = 2;
@@ -177,22 +179,12 @@ impl Queue {
             State::Delayed { .. } => DELAYED,
             State::Locked { .. } => LOCKED,
             State::Done { .. } => DONE,
-            State::Dead {
-                cause: Cause::Failed,
-                ..
-            } => FAILED,
-            State::Dead {
-                cause: Cause::NoAttemptsLeft,
-                ..
-            } => NO_ATTEMPTS_LEFT,
-            State::Dead {
-                cause: Cause::LastLockExpired,
-                ..
-            } => LAST_LOCK_EXPIRED,
-            State::Dead {
-                cause: Cause::Expired,
-                ..
-            } => EXPIRED,
+            State::Dead { cause, .. } => match cause {
+                Cause::Failed => FAILED,
+                Cause::NoAttemptsLeft => NO_ATTEMPTS_LEFT,
+                Cause::LastLockExpired => LAST_LOCK_EXPIRED,
+                Cause::Expired => EXPIRED,
+            },
         });
         put_key(out, &message.key());
         self.content(slot).write(out);
@@ -272,6 +264,9 @@ impl Queue {
         }
         if let Some(place) = self.place(slot) {
             put_numbers(out, PLACE, &[place.value()]);
+        }
+        if let State::Dead { died, .. } = message.state() {
+            put_numbers(out, DIED, &[died.millis()]);
         }
         let any = out.len() > start;
         if any {
@@ -388,6 +383,8 @@ impl Queue {
             }
             token => Ok(token),
         };
+        // Where nothing is said of it: no later than the last step.
+        let died = self.death(self.frame.instant());
         let mut state = match tag {
             READY => State::Ready {
                 since: content.enqueued,
@@ -407,18 +404,22 @@ impl Queue {
             FAILED => State::Dead {
                 token: open(reader)?,
                 cause: Cause::Failed,
+                died,
             },
             NO_ATTEMPTS_LEFT => State::Dead {
                 token: open(reader)?,
                 cause: Cause::NoAttemptsLeft,
+                died,
             },
             LAST_LOCK_EXPIRED => State::Dead {
                 token: open(reader)?,
                 cause: Cause::LastLockExpired,
+                died,
             },
             EXPIRED if version == VERSION_2 => State::Dead {
                 token: open(reader)?,
                 cause: Cause::Expired,
+                died,
             },
             _ => return Err(Damaged("an unknown state")),
         };
@@ -436,6 +437,7 @@ impl Queue {
         } else {
             None
         };
+        let newest_death = self.death(Timestamp::ZERO);
         let mut holds = false;
         let mut place = None;
         if has_fields {
@@ -443,6 +445,13 @@ impl Queue {
                 match (field.number, &mut state, &mut copy) {
                     (SINCE, State::Ready { since, .. }, _) => {
                         *since = field.read(read_instant)?;
+                        Ok(())
+                    }
+                    (DIED, State::Dead { died: at, .. }, _) => {
+                        *at = field.read(read_instant)?;
+                        if *at < newest_death {
+                            return Err(Damaged("dead letters that are not in their order"));
+                        }
                         Ok(())
                     }
                     (COPY, _, Some((content, _))) => {
@@ -456,7 +465,7 @@ impl Queue {
                         place = field.read(open)?;
                         Ok(())
                     }
-                    (SINCE | COPY | HOLDS | PLACE, ..) => {
+                    (SINCE | DIED | COPY | HOLDS | PLACE, ..) => {
                         Err(Damaged("a field that the message cannot have"))
                     }
                     _ => content.extras.take(field),

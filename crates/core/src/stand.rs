@@ -46,8 +46,17 @@ enum How {
 pub(crate) struct Ends {
     /// By their time to live.
     pub expired: u64,
-    /// As dead letters.
-    pub deaths: u64,
+    /// As dead letters, the message's own first.
+    pub deaths: [Option<Death>; 2],
+}
+
+/// The death of a message that time has moved on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Death {
+    /// When its life ended.
+    pub ended: Timestamp,
+    /// When it became a letter: later if it is a copy that had expired before its turn came.
+    pub at: Timestamp,
 }
 
 /// What there is in a slot by now. Both are of one id.
@@ -146,6 +155,7 @@ impl Queue {
                 }
                 (State::Done { until }, None) => itself(Status::DoneWithBackoff, until),
                 (State::Done { until }, Some(_)) => itself(Status::DoneWithRequeue, until),
+                (State::Dead { died, .. }, _) if self.is_let_go(died, now) => Stand::Gone,
                 (State::Dead { cause, .. }, _) => Stand::Dead { cause },
                 _ => itself(Status::Queued, never),
             };
@@ -154,11 +164,22 @@ impl Queue {
             let due = copy.start.due(at);
             match copy.expiry_by(now) {
                 None => return Stand::Replaced { copy, due },
-                Some(expiry) if expiry.bury => return Stand::BuriedCopy { copy, due },
+                Some(expiry) if expiry.bury => {
+                    if self
+                        .end_of_new_letter(slot, now)
+                        .is_some_and(|end| end <= now)
+                    {
+                        return Stand::Gone;
+                    }
+                    return Stand::BuriedCopy { copy, due };
+                }
                 Some(_) => {}
             }
         }
         match how {
+            How::LastLock | How::Expiry { bury: true } if self.is_let_go(self.death(at), now) => {
+                Stand::Gone
+            }
             How::LastLock => Stand::Dead {
                 cause: Cause::LastLockExpired,
             },
@@ -177,8 +198,9 @@ impl Queue {
         let message = self.messages.get(slot);
         if let State::Dead { cause, .. } = message.state() {
             let live = self.find_live(&message.key());
-            let is_replaced = live.is_some_and(|live| self.ends(live, now).deaths > 0);
-            let letter = (!is_replaced).then_some(Stand::Dead { cause });
+            let is_replaced = live.is_some_and(|live| self.has_died(live, now));
+            let is_there = !is_replaced && !self.is_over(slot, now);
+            let letter = is_there.then_some(Stand::Dead { cause });
             return Stands { live: None, letter };
         }
         let stand = self.stand(slot, now);
@@ -187,7 +209,9 @@ impl Queue {
             Stand::Gone => (None, None),
             Stand::Itself { .. } => (Some(stand), None),
             Stand::Replaced { .. } => {
-                let cause = match self.end_of_run(slot, now).map(|end| end.how) {
+                let end = self.end_of_run(slot, now);
+                let end = end.filter(|end| !self.is_let_go(self.death(end.at), now));
+                let cause = match end.map(|end| end.how) {
                     Some(How::LastLock) => Some(Cause::LastLockExpired),
                     Some(How::Expiry { bury: true }) => Some(Cause::Expired),
                     _ => None,
@@ -310,19 +334,38 @@ impl Queue {
         let Some(end) = self.end_of_run(slot, now) else {
             return ends;
         };
+        let own = Death {
+            ended: end.at,
+            at: end.at,
+        };
         match end.how {
-            How::LastLock => ends.deaths += 1,
+            How::LastLock => ends.deaths[0] = Some(own),
             How::Expiry { bury } => {
                 ends.expired += 1;
-                ends.deaths += u64::from(bury);
+                ends.deaths[0] = bury.then_some(own);
             }
             How::Window => {}
         }
         if let Some(expiry) = self.copy(slot).and_then(|copy| copy.expiry_by(now)) {
             ends.expired += 1;
-            ends.deaths += u64::from(expiry.bury);
+            ends.deaths[1] = expiry.bury.then_some(Death {
+                ended: expiry.at,
+                at: expiry.at.max(end.at),
+            });
         }
         ends
+    }
+
+    /// Whether time alone has made it a dead letter by `now`, or its copy.
+    pub(crate) fn has_died(&self, slot: u32, now: Timestamp) -> bool {
+        self.ends(slot, now).deaths != [None, None]
+    }
+
+    /// When the dead letter goes that time alone has made of the message by `now`, if any.
+    fn end_of_new_letter(&self, slot: u32, now: Timestamp) -> Option<Timestamp> {
+        let deaths = self.ends(slot, now).deaths.into_iter().flatten();
+        let died = deaths.map(|death| death.ended).max()?;
+        self.end_of_letter(self.death(died))
     }
 
     /// When time next moves on what the message is by `now`.
@@ -333,9 +376,10 @@ impl Queue {
                 (due, self.expiry(slot).filter(|_| waits))
             }
             Stand::Replaced { copy, due } => (due, copy.extras().expiry),
-            Stand::Dead { .. } | Stand::BuriedCopy { .. } | Stand::Gone => return None,
+            Stand::Dead { .. } | Stand::BuriedCopy { .. } | Stand::Gone => (Timestamp::ZERO, None),
         };
-        let moves = [Some(due), expiry.map(|expiry| expiry.at)];
+        let letter = self.end_of_new_letter(slot, now);
+        let moves = [Some(due), expiry.map(|expiry| expiry.at), letter];
         moves.into_iter().flatten().filter(|at| *at > now).min()
     }
 }

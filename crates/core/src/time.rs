@@ -19,7 +19,8 @@ impl Queue {
         if !self.is_plain() {
             self.bounds_meet_clock(turn);
         }
-        let letters = self.has_letters_to_forget(turn.settings.max_dead);
+        let letters = self.has_letters_to_forget(turn.settings.max_dead)
+            || (!self.is_plain() && self.end_of_oldest_letter().is_some_and(|end| end <= now));
         // No wheel moves on before the others have nothing to do.
         let is_quiet = !self.has_due_timers(now)
             && (self.groups.as_mut()).is_none_or(|groups| groups.is_quiet_at(now))
@@ -44,6 +45,11 @@ impl Queue {
         while turn.budget > 0 {
             // What one message's end makes due as well is in order before the next is looked at.
             let message = self.next_overdue(turn, now);
+            let by = message.map_or(now, |(at, _)| at);
+            if turn.budget > 0 && self.forget_an_old_letter(turn, by) {
+                turn.budget -= 1;
+                continue;
+            }
             if turn.budget > 0 && self.let_time_act_on_group(turn, message) {
                 turn.budget -= 1;
                 continue;
@@ -203,18 +209,9 @@ impl Queue {
         };
         let too_many = self.has_letters_to_forget(turn.settings.max_dead);
         if too_many {
-            self.enter_frame(turn);
-            let key = self.messages.get(slot).key();
-            self.emit(turn, &Effect::Forget { key });
-            self.drop_letter(slot);
+            self.forget(turn, slot);
         }
         too_many
-    }
-
-    /// Lets go of a dead letter that is one too many.
-    pub(crate) fn drop_letter(&mut self, slot: u32) {
-        self.remove_letter(slot);
-        count(&mut self.totals.dropped);
     }
 
     /// A replica's schedule follows the frame, so that it is in order should it become primary.

@@ -58,7 +58,11 @@ fn owns() -> impl Iterator<Item = Own<'static>> {
 fn states() -> [State; 13] {
     let token = Some(Token::new(TOKEN_MASK));
     let at = Timestamp::MAX;
-    let dead = |token, cause| State::Dead { token, cause };
+    let dead = |token, cause| State::Dead {
+        token,
+        cause,
+        died: at,
+    };
     [
         READY_AT_ONCE,
         State::Ready {

@@ -17,6 +17,8 @@ pub struct Model {
     pub live: Vec<Live>,
     /// Oldest first.
     pub letters: Vec<Letter>,
+    /// How old letters become, if that is limited.
+    pub dead_age: Option<Ms>,
     pub totals: Totals,
     /// First deliveries, and how long their messages had waited together.
     pub waits: (u64, Ms),
@@ -94,6 +96,8 @@ pub struct Letter {
     pub reason: Option<Vec<u8>>,
     /// The delivery whose lock ran out.
     pub token: Option<u64>,
+    /// Never before the one in front of it.
+    pub died: Ms,
 }
 
 #[derive(Clone, Debug)]
@@ -217,10 +221,23 @@ impl Model {
             let first = (0..self.live.len()).filter_map(next).min();
             match first {
                 Some(((instant, event), _, at)) if instant <= now => {
+                    self.let_letters_go(instant);
                     self.time_is_up(at, instant, event);
                 }
-                _ => return,
+                _ => return self.let_letters_go(now),
             }
+        }
+    }
+
+    pub fn is_over(&self, letter: &Letter, by: Ms) -> bool {
+        self.dead_age.is_some_and(|age| letter.died + age <= by)
+    }
+
+    /// Letters go when they are too old.
+    fn let_letters_go(&mut self, by: Ms) {
+        while (self.letters.first()).is_some_and(|letter| self.is_over(letter, by)) {
+            self.letters.remove(0);
+            self.totals.dropped += 1;
         }
     }
 
@@ -291,13 +308,18 @@ impl Model {
             ..
         } = self.live.remove(at);
         item.expires = None;
-        self.letters.retain(|letter| letter.id != id);
+        let died = ended.max(self.letters.last().map_or(0, |newest| newest.died));
+        if let Some(at) = self.letter(&id) {
+            let older = self.letters.remove(at);
+            self.totals.dropped += u64::from(self.is_over(&older, ended));
+        }
         self.letters.push(Letter {
             id: id.clone(),
             item,
             attempts,
             reason,
             token,
+            died,
         });
         self.totals.dead += 1;
         if let Some(copy) = copy {
@@ -447,6 +469,12 @@ impl Model {
             let locked = matches!(message.place, Place::Locked(_));
             if locked || message.expiry().is_some_and(|at| at <= now) {
                 self.pass_for(id, now);
+            }
+        }
+        if let Some(at) = self.letter(id) {
+            if self.is_over(&self.letters[at], now) {
+                self.letters.remove(at);
+                self.totals.dropped += 1;
             }
         }
         let before = self.live.len() + self.letters.len();

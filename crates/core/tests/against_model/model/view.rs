@@ -37,7 +37,10 @@ impl Model {
 
     /// When time next moves a message on.
     pub fn next_due(&self) -> Option<Ms> {
-        self.live.iter().filter_map(Live::next_move).min()
+        let letters = self.letters.iter();
+        let ends = letters.filter_map(|letter| Some(letter.died + self.dead_age?));
+        let moves = self.live.iter().filter_map(Live::next_move);
+        moves.chain(ends).min()
     }
 
     /// When the next message becomes ready if nobody does anything.

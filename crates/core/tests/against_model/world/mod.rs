@@ -9,8 +9,8 @@ mod scan;
 pub mod step;
 
 use redis_mq_core::{
-    EoqWaits, Loader, Log, Now, Queue, Replication, Settings, Span, Status, Timestamp, Token, Turn,
-    MAX_SPAN_MS,
+    EoqWaits, LimitChanges, Loader, Log, Now, Queue, Replication, Scope, Settings, Span, Status,
+    Timestamp, Token, Turn, MAX_SPAN_MS,
 };
 
 use crate::model::{Model, Ms, Seen};
@@ -145,6 +145,7 @@ impl World {
                 self.settings.max_dead = *max_dead;
                 self.settings.lock = Span::from_millis(*lock);
             }
+            Step::DeadAge(age) => self.set_dead_age(*age),
             Step::Reload => self.reload(),
             Step::FailOver => self.fail_over(),
         }
@@ -427,6 +428,23 @@ impl World {
         if self.model.live.len() < 50 {
             assert!(self.queue.next_due().is_none_or(|due| due.millis() > now));
         }
+    }
+
+    fn set_dead_age(&mut self, age: Option<Ms>) {
+        let (now, max_dead) = (self.now(), self.settings.max_dead as usize);
+        let changes = LimitChanges {
+            dead_age: Some(age.map(Span::from_millis)),
+            ..LimitChanges::default()
+        };
+        self.turn(
+            Command::Other,
+            |queue, turn| queue.set_limits(turn, Scope::Queue, &changes),
+            |model, reply| {
+                assert_eq!(reply, Ok(()));
+                model.act(now, max_dead);
+                model.dead_age = age;
+            },
+        );
     }
 
     /// A reload must give the same queue, byte for byte.

@@ -25,7 +25,12 @@ impl World {
         for queue in [&self.queue, &self.replica.queue] {
             assert_eq!(self.scanned(queue), expected(&model_seen));
         }
-        let there = lasting_ids(&model_seen);
+        let mut there = lasting_ids(&model_seen);
+        // A copy that nobody has put in the place of a dead message yet is to get a place of its own.
+        let copies = self.model.live.iter().filter(|live| live.copy.is_some());
+        copies.for_each(|live| {
+            there.remove(&live.id);
+        });
         if self.scan.cursor == 0 {
             self.scan.stayed = there;
             self.scan.seen.clear();

@@ -39,6 +39,8 @@ pub enum Step {
         max_dead: u32,
         lock: Ms,
     },
+    /// How old letters become, or that it is not limited.
+    DeadAge(Option<Ms>),
     Reload,
     FailOver,
 }
@@ -346,6 +348,7 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
         1 => Just(Step::LetTimeAct),
         10 => clock().prop_map(Step::Clock),
         1 => (0..4u32, 1..50u64).prop_map(|(max_dead, lock)| Step::Settings { max_dead, lock }),
+        1 => option::weighted(0.7, 1..60u64).prop_map(Step::DeadAge),
         1 => Just(Step::Reload),
         1 => Just(Step::FailOver),
     ]
