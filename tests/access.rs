@@ -17,12 +17,13 @@ const WRITES: [&str; 8] = [
     "MQ.REDRIVE {} id",
     "MQ.PURGE {} dead",
 ];
-const READS: [&str; 6] = [
+const READS: [&str; 7] = [
     "MQ.STATUS {} id",
     "MQ.GET {} id",
     "MQ.INFO {}",
     "MQ.PEEK {}",
     "MQ.LATENCY {}",
+    "MQ.LIMITS {}",
     "MQ.SCAN {} 0",
 ];
 

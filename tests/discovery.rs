@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 18] = [
+const COMMANDS: [(&str, i64, i64); 19] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -23,6 +23,7 @@ const COMMANDS: [(&str, i64, i64); 18] = [
     ("mq.groups", -3, 1),
     ("mq.peek", -2, 1),
     ("mq.latency", 2, 1),
+    ("mq.limits", -2, 1),
     ("mq.scan", -3, 1),
     ("mq.redrive", -3, 1),
     ("mq.purge", -3, 1),
@@ -84,6 +85,7 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
                     | "mq.info"
                     | "mq.groups"
                     | "mq.latency"
+                    | "mq.limits"
                     | "mq.peek"
                     | "mq.scan"
                     | "mq.help"
@@ -119,6 +121,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.CANCEL q id id id",
             "MQ.INFO q",
             "MQ.LATENCY q",
+            "MQ.LIMITS q GROUP g",
             "MQ.PEEK q STATUS dead COUNT 5 AFTER id REV",
             "MQ.SCAN q 0 MATCH id COUNT 5",
             "MQ.REDRIVE q COUNT 5",
@@ -131,9 +134,8 @@ fn the_keys_of_a_command_can_be_asked_for() {
                 let reply = client.ok(&format!("COMMAND GETKEYSANDFLAGS {line}"));
                 let flags = words(&reply.items()[0].items()[1]);
                 let expected: &[&str] = match line.split(' ').next().unwrap() {
-                    "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.LATENCY" | "MQ.PEEK" | "MQ.SCAN" => {
-                        &["RO", "access"]
-                    }
+                    "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.LATENCY" | "MQ.LIMITS" | "MQ.PEEK"
+                    | "MQ.SCAN" => &["RO", "access"],
                     "MQ.ENQUEUE" => &["RW", "insert"],
                     "MQ.DEQUEUE" => &["RW", "access", "update"],
                     "MQ.EXTEND" | "MQ.REDRIVE" => &["RW", "update"],
@@ -183,12 +185,13 @@ fn the_documentation_names_every_option() {
             ("mq.info", "queue"),
             (
                 "mq.limit",
-                "queue GROUPS GROUP LENGTH BYTES INFLIGHT RATE BURST DEAD ATTEMPTS OFF",
+                "queue GROUPS GROUP LENGTH BYTES INFLIGHT RATE BURST DEAD DEAD-AGE ATTEMPTS OFF",
             ),
             ("mq.pause", "queue GROUP FOR"),
             ("mq.resume", "queue GROUP"),
             ("mq.groups", "queue cursor COUNT"),
             ("mq.latency", "queue"),
+            ("mq.limits", "queue GROUPS GROUP"),
             ("mq.peek", "queue status STATUS COUNT AFTER id REV"),
             ("mq.redrive", "queue id n COUNT"),
             ("mq.purge", "queue status ALL COUNT n"),
@@ -247,6 +250,7 @@ fn help_shows_each_command_as_it_is_written() {
             "MQ.CANCEL queue id [id ...]",
             "MQ.INFO queue",
             "MQ.LATENCY queue",
+            "MQ.LIMITS queue [GROUPS | GROUP g]",
             "MQ.REDRIVE queue id [id ...] | COUNT n",
             "MQ.PURGE queue status | ALL [COUNT n]",
             "MQ.PEEK queue [STATUS status] [COUNT n] [AFTER id] [REV]",

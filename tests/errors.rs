@@ -437,6 +437,7 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.GET q",
             "MQ.GET q id id",
             "MQ.LATENCY",
+            "MQ.LIMITS",
             "MQ.LATENCY q q",
             "MQ.PEEK",
             "MQ.SCAN",

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{contract, contract_on, ids, Client, HOUR};
+use common::{contract, contract_on, ids, Client, Protocol, HOUR};
 use redis_mq_testkit::{Persistence, ReplyExt, Server, Value};
 
 fn limit(client: &mut Client, queue: &str, options: &str) {
@@ -48,6 +48,29 @@ fn limits_are_set_shown_and_taken_away_one_by_one() {
         let shown = client.ok(&format!("MQ.LIMIT {queue}")).fields();
         assert!(!shown.contains_key("rate") && !shown.contains_key("burst"));
     });
+}
+
+#[test]
+fn limits_are_read_on_a_replica() {
+    let (primary, replica) = (Server::builder().start(), Server::builder().start());
+    replica.replica_of(&primary);
+    replica.wait_for_sync(&primary);
+    let mut client = Client::connect(&primary, Protocol::Resp2);
+    let mut there = Client::connect(&replica, Protocol::Resp2);
+    assert!(there.ok("MQ.LIMITS q").is_nil());
+    limit(&mut client, "q", "LENGTH 3 DEAD-AGE 5000");
+    limit(&mut client, "q", "GROUPS INFLIGHT 2");
+    limit(&mut client, "q", "GROUP vip INFLIGHT 4");
+    replica.wait_for_sync(&primary);
+    for scope in ["", "GROUPS", "GROUP vip"] {
+        let words = format!("q {scope}");
+        let here = client.ok(format!("MQ.LIMIT {words}").trim());
+        let seen = there.ok(format!("MQ.LIMITS {words}").trim());
+        assert_eq!(here, seen, "{scope}");
+        assert!(!seen.fields().is_empty(), "{scope}");
+    }
+    let refused = there.line("MQ.LIMITS q LENGTH 5").unwrap_err();
+    assert!(refused.contains("syntax error"), "{refused}");
 }
 
 #[test]

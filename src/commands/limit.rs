@@ -1,9 +1,8 @@
 //! MQ.LIMIT
 
-use redis_mq_core::{
-    GroupLimits, LimitChanges, LimitError, QueueLimits, Rate, Scope, Span, UNLIMITED,
-};
+use redis_mq_core::{LimitChanges, LimitError, Scope, Span};
 
+use super::limits;
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::clock;
 use crate::error::Error;
@@ -103,68 +102,6 @@ impl From<LimitError> for Error {
     }
 }
 
-/// A limit as it is shown.
-enum Shown {
-    Number(u64),
-    Rate(Rate),
-    Off,
-}
-
-fn show(ctx: &Ctx, limits: &[(&str, Option<Shown>)]) {
-    let held = limits
-        .iter()
-        .filter_map(|(name, limit)| Some((name, limit.as_ref()?)));
-    ctx.reply_map(held.clone().count());
-    for (name, limit) in held {
-        ctx.reply_bulk(name.as_bytes());
-        match limit {
-            Shown::Number(number) => ctx.reply_integer(*number),
-            Shown::Off => ctx.reply_bulk(b"off"),
-            Shown::Rate(rate) => {
-                ctx.reply_array(2);
-                ctx.reply_integer(rate.deliveries().into());
-                ctx.reply_integer(rate.span().millis());
-            }
-        }
-    }
-}
-
-fn number<T: Into<u64>>(limit: Option<T>) -> Option<Shown> {
-    limit.map(|number| Shown::Number(number.into()))
-}
-
-fn show_queue(ctx: &Ctx, limits: &QueueLimits) {
-    show(
-        ctx,
-        &[
-            ("length", number(limits.length)),
-            ("bytes", number(limits.bytes)),
-            ("inflight", number(limits.inflight)),
-            ("rate", limits.rate.map(Shown::Rate)),
-            ("burst", number(limits.rate.map(Rate::burst))),
-            ("dead", number(limits.dead)),
-            ("dead-age", number(limits.dead_age.map(Span::millis))),
-            ("attempts", number(limits.attempts)),
-        ],
-    );
-}
-
-fn show_group(ctx: &Ctx, limits: &GroupLimits) {
-    let inflight = limits.inflight.map(|inflight| match inflight {
-        UNLIMITED => Shown::Off,
-        inflight => Shown::Number(inflight.into()),
-    });
-    show(
-        ctx,
-        &[
-            ("length", number(limits.length)),
-            ("inflight", inflight),
-            ("rate", limits.rate.map(Shown::Rate)),
-            ("burst", number(limits.rate.map(Rate::burst))),
-        ],
-    );
-}
-
 const OFF: Argument = Argument::word("off", "OFF");
 
 /// A limit by name: a number, or `OFF`.
@@ -195,14 +132,7 @@ impl Command for MqLimit {
         tips: "",
         arguments: &[
             Argument::QUEUE,
-            Argument::new(
-                "scope",
-                Kind::OneOf(&[
-                    Argument::word("groups", "GROUPS"),
-                    Argument::new("g", Kind::Text).after("GROUP"),
-                ]),
-            )
-            .optional(),
+            limits::SCOPE,
             limit_argument!("length", "LENGTH"),
             limit_argument!("bytes", "BYTES"),
             limit_argument!("inflight", "INFLIGHT"),
@@ -233,15 +163,7 @@ impl Command for MqLimit {
         let name = args.key(1).ok_or(Error::Internal)?;
         let Limit { scope, changes } = Limit::parse(args)?;
         let Some(changes) = changes else {
-            let shown = turn::look(ctx, name, |queue| match scope {
-                Scope::Queue => show_queue(ctx, &queue.limits()),
-                Scope::Groups => show_group(ctx, &queue.group_limits(None)),
-                Scope::Group(group) => show_group(ctx, &queue.group_limits(Some(group))),
-            })?;
-            if shown.is_none() {
-                ctx.reply_null_array();
-            }
-            return Ok(());
+            return limits::reply(ctx, name, scope);
         };
         let set = turn::take(
             ctx,

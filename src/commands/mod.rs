@@ -15,6 +15,7 @@ pub mod help;
 pub mod info;
 pub mod latency;
 pub mod limit;
+pub mod limits;
 #[cfg(test)]
 mod page;
 pub mod pause;
@@ -46,6 +47,7 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<info::MqInfo>(),
     Registered::of::<latency::MqLatency>(),
     Registered::of::<groups::MqGroups>(),
+    Registered::of::<limits::MqLimits>(),
     Registered::of::<help::MqHelp>(),
     Registered::of::<apply::MqApply>(),
 ];
