@@ -87,10 +87,13 @@ pub fn take<R>(
     if is_new_here {
         queue.continue_tokens(&mut turn, Token::new(LARGEST_TOKEN.load(Ordering::Relaxed)));
     }
+    let before = turn.effects_len();
     let result = step(queue, &mut turn);
+    let has_effects = turn.effects_len() != before;
     stored.end_step();
     match log.replication() {
-        Replication::Nothing if was_missing => {
+        // That its tokens go on behind others is for a queue that stays.
+        Replication::Nothing | Replication::Effects(_) if was_missing && !has_effects => {
             // Nobody else has learned of it.
             key.delete();
             return Ok(Some(result));

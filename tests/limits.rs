@@ -356,6 +356,23 @@ fn what_changes_nothing_makes_no_queue() {
 }
 
 #[test]
+fn what_changes_nothing_makes_no_queue_in_the_millisecond_of_a_delivery_either() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        for round in 0..50 {
+            let other = format!("{queue}:{round}");
+            client.ok("MULTI");
+            client.ok(&format!("MQ.ENQUEUE {queue} p"));
+            client.ok(&format!("MQ.DEQUEUE {queue}"));
+            client.ok(&format!("MQ.LIMIT {other} LENGTH OFF"));
+            client.ok(&format!("EXISTS {other}"));
+            let replies = client.ok("EXEC");
+            assert_eq!(replies.items()[3].int(), 0, "round {round}");
+        }
+    });
+}
+
+#[test]
 fn limits_work_at_maxmemory() {
     contract_on(Server::builder(), |lab| {
         let mut client = lab.client();

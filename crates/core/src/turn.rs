@@ -46,6 +46,13 @@ impl<'a> Turn<'a> {
         self.budget = TIME_BUDGET;
     }
 
+    /// How long the effects are that the turn has had so far, those aside that are left to the client's own
+    /// command.
+    #[inline]
+    pub fn effects_len(&self) -> usize {
+        self.log.bytes.len()
+    }
+
     /// Lets the log spell out every effect: there is no client's command that replicas could run.
     pub fn spell_out(&mut self) {
         self.log.spelled_out = true;
