@@ -5,6 +5,7 @@ mod faults;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,12 +18,14 @@ use redis_mq_testkit::{call, wait_until, ReplyExt, Server, PATIENCE};
 
 /// Does something while another client pings, and gives the number of its PINGs and the longest.
 fn while_pinging<R>(server: &Server, work: impl FnOnce() -> R) -> (R, usize, Duration) {
-    let stop = AtomicBool::new(false);
+    let (begun, stop) = (Barrier::new(2), AtomicBool::new(false));
     thread::scope(|scope| {
         let pinger = scope.spawn(|| {
             let mut conn = server.conn();
             let (mut count, mut longest) = (0, Duration::ZERO);
-            while !stop.load(Ordering::SeqCst) {
+            begun.wait();
+            // One is asked for at least, however late this thread gets its turn.
+            while count == 0 || !stop.load(Ordering::SeqCst) {
                 let asked = Instant::now();
                 call!(conn, "PING").expect("the server answers");
                 longest = longest.max(asked.elapsed());
@@ -30,6 +33,7 @@ fn while_pinging<R>(server: &Server, work: impl FnOnce() -> R) -> (R, usize, Dur
             }
             (count, longest)
         });
+        begun.wait();
         let result = work();
         stop.store(true, Ordering::SeqCst);
         let (count, longest) = pinger.join().expect("the server answers each PING");
