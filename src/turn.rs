@@ -1,9 +1,12 @@
 //! How every command works on a queue: open the key, take one turn, send the effects, wake who waits.
 
+use std::ffi::CStr;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redis_mq_core::{ApplyError, Changes, Mark, Queue, Replication, Settings, Span, Token, Turn};
+use redis_mq_core::{
+    ApplyError, Changes, Kinds, Mark, Queue, Replication, Settings, Span, Token, Turn,
+};
 
 use crate::authority;
 use crate::clock::{self, Moment};
@@ -11,7 +14,7 @@ use crate::commands::apply;
 use crate::config;
 use crate::datatype::QUEUE_TYPE;
 use crate::error::Error;
-use crate::info;
+use crate::info::{self, Gauge};
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
 use crate::rest;
 use crate::scratch;
@@ -159,19 +162,9 @@ fn end_of_change(
     ctx.signal_modified(name);
     // What a server reads again when it starts was counted by the one that wrote it.
     let counts = !authority::is_loading();
-    for (number, event, total) in [
-        (totals.expired_locks, c"mq.expire", &info::EXPIRED_LOCKS),
-        (totals.enqueued, c"mq.enqueue", &info::ENQUEUED),
-        (totals.delivered, c"mq.dequeue", &info::DELIVERED),
-        (totals.done, c"mq.done", &info::DONE),
-        (totals.retried, c"mq.retry", &info::RETRIED),
-        (totals.dead, c"mq.dead", &info::DEAD),
-        (totals.expired, c"mq.ttl", &info::EXPIRED),
-        (totals.redriven, c"mq.redrive", &info::REDRIVEN),
-        (totals.dropped, c"mq.dead-dropped", &info::DEAD_DROPPED),
-    ] {
+    let tell = |number: u64, event: &CStr, total: &Gauge| {
         if number == 0 {
-            continue;
+            return;
         }
         // A death is taken back when a late verdict meets it.
         let by = number as i64;
@@ -181,7 +174,24 @@ fn end_of_change(
         if by > 0 {
             ctx.notify(event, name);
         }
+    };
+    tell(totals.expired_locks, c"mq.expire", &info::EXPIRED_LOCKS);
+    tell(totals.enqueued, c"mq.enqueue", &info::ENQUEUED);
+    tell(totals.delivered, c"mq.dequeue", &info::DELIVERED);
+    tell(totals.done, c"mq.done", &info::DONE);
+    tell(totals.retried, c"mq.retry", &info::RETRIED);
+    tell(totals.dead, c"mq.dead", &info::DEAD);
+    tell(totals.expired, c"mq.ttl", &info::EXPIRED);
+    tell(totals.redriven, c"mq.redrive", &info::REDRIVEN);
+    tell(totals.dropped, c"mq.dead-dropped", &info::DEAD_DROPPED);
+    if kinds != Kinds::default() {
+        tell_kinds(ctx, name, kinds);
     }
+}
+
+/// What happens in few steps.
+#[inline(never)]
+fn tell_kinds(ctx: &Ctx, name: KeyName<'_>, kinds: Kinds) {
     for (happened, event) in [
         (kinds.updated, c"mq.update"),
         (kinds.extended, c"mq.extend"),

@@ -440,7 +440,6 @@ async fn a_worker_whose_runtime_has_ended_holds_nothing() {
     })
     .await;
     let delivered = info(&texts).await.total_delivered;
-    assert!(delivered <= 2, "delivered {delivered} times");
     // Longer than any wait of this worker: it takes nothing without handlers.
     tokio::time::sleep(MS(700)).await;
     assert_eq!(info(&texts).await.total_delivered, delivered);
