@@ -12,6 +12,9 @@ pub const MAX_INSTANT_MS: u64 = (1 << 48) - 1;
 /// The longest id, in bytes.
 pub const MAX_ID_LEN: usize = 512;
 
+/// The most messages that one command adds or ends.
+pub const MAX_BATCH: u64 = 10_000;
+
 /// The arguments of a command, its name first.
 pub trait ArgList<'a>: Copy {
     /// The argument at `index`.

@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 19] = [
+const COMMANDS: [(&str, i64, i64); 20] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -26,6 +26,7 @@ const COMMANDS: [(&str, i64, i64); 19] = [
     ("mq.limits", -2, 1),
     ("mq.scan", -3, 1),
     ("mq.redrive", -3, 1),
+    ("mq.mdone", -5, 1),
     ("mq.purge", -3, 1),
     ("mq.help", 1, 0),
 ];
@@ -115,6 +116,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.DEQUEUE q COUNT 5 BLOCK 0",
             "MQ.DEQUEUE q EOQ 1 2 3 4 5",
             "MQ.DONE q id 5 ERROR REASON why",
+            "MQ.MDONE q 2 id 5 id 6 RETRY BACKOFF 5",
             "MQ.EXTEND q id 5 5",
             "MQ.STATUS q id",
             "MQ.GET q id",
@@ -177,6 +179,10 @@ fn the_documentation_names_every_option() {
             (
                 "mq.done",
                 "queue id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP",
+            ),
+            (
+                "mq.mdone",
+                "queue count id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP",
             ),
             ("mq.extend", "queue id token ms"),
             ("mq.status", "queue id"),
@@ -244,6 +250,8 @@ fn help_shows_each_command_as_it_is_written() {
              [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
             "MQ.DONE queue id token [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] \
              [BACKOFF ms | BACKOFF EXP]",
+            "MQ.MDONE queue count id token [id token ...] \
+             [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] [BACKOFF ms | BACKOFF EXP]",
             "MQ.EXTEND queue id token ms",
             "MQ.STATUS queue id",
             "MQ.GET queue id",

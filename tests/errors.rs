@@ -171,6 +171,8 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
                 "MQ.DONE Q held T RETRY BACKOFF VALUE",
                 vec![beyond, last],
             ),
+            ("count", "MQ.MDONE Q VALUE held T", vec!["0", "10001", last]),
+            ("token", "MQ.MDONE Q 2 held T held VALUE", vec![]),
             ("token", "MQ.EXTEND Q held VALUE 5", vec![]),
             ("ms", "MQ.EXTEND Q held T VALUE", vec!["0", beyond, last]),
             ("COUNT", "MQ.PEEK Q COUNT VALUE", vec!["0", "1001", last]),
@@ -226,6 +228,7 @@ fn an_id_that_is_empty_or_too_long_is_named() {
             for line in [
                 "MQ.ENQUEUE Q p ID VALUE",
                 "MQ.DONE Q VALUE T",
+                "MQ.MDONE Q 2 held T VALUE T",
                 "MQ.EXTEND Q VALUE T 5",
                 "MQ.STATUS Q VALUE",
                 "MQ.GET Q VALUE",
@@ -375,7 +378,10 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
             "ERROR why",
         ] {
             scene.is_syntax_error(&format!("MQ.DONE Q held T {options}"));
+            scene.is_syntax_error(&format!("MQ.MDONE Q 1 held T {options}"));
         }
+        scene.is_syntax_error("MQ.MDONE Q 2 held T");
+        scene.is_syntax_error("MQ.MDONE Q 1 held T held T");
     });
 }
 
@@ -426,6 +432,9 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.DONE",
             "MQ.DONE q",
             "MQ.DONE q id",
+            "MQ.MDONE",
+            "MQ.MDONE q 1",
+            "MQ.MDONE q 1 id",
             "MQ.EXTEND",
             "MQ.EXTEND q id",
             "MQ.EXTEND q id 5",
@@ -477,6 +486,8 @@ fn no_error_repeats_what_the_user_sent() {
             "MQ.DEQUEUE Q EOQ VALUE",
             "MQ.DONE Q held VALUE",
             "MQ.DONE Q held T VALUE",
+            "MQ.MDONE Q VALUE held T",
+            "MQ.MDONE Q 1 held T VALUE",
             "MQ.EXTEND Q held T VALUE",
         ] {
             let error = scene.refused(line, evil);

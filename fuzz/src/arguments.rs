@@ -5,7 +5,7 @@ use redis_mq_core::{
 };
 
 use crate::commands::{
-    apply, cancel, dequeue, done, enqueue, extend, peek, purge, redrive, scan, status,
+    apply, cancel, dequeue, done, enqueue, extend, mdone, peek, purge, redrive, scan, status,
 };
 use crate::error::Error;
 use crate::glob;
@@ -37,6 +37,15 @@ pub fn run(data: &[u8]) {
             check_done(&request);
             let plain = plain_done(&request);
             assert_eq!(done::Done::parse(&refs(&plain)[..]), Ok(request));
+        }
+    } else if known("MQ.MDONE") {
+        if let Some(request) = checked(mdone::DoneMany::parse(words)) {
+            assert!((1..=10_000).contains(&request.count));
+            assert_eq!(request.deliveries().count(), request.count);
+            for (id, token) in request.deliveries() {
+                let verdict = request.verdict;
+                check_done(&done::Done { id, token, verdict });
+            }
         }
     } else if known("MQ.EXTEND") {
         if let Some(request) = checked(extend::Extend::parse(words)) {

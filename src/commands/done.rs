@@ -30,48 +30,54 @@ pub const MAX_REASON_LEN: usize = 1024;
 impl<'a> Done<'a> {
     /// Reads the arguments after the queue.
     pub fn parse(args: impl ArgList<'a>) -> Result<Done<'a>, Error> {
-        #[derive(Clone, Copy)]
-        enum Word {
-            Success,
-            Retry,
-            Error,
-            Release,
-        }
-
         let mut args = Cursor::new(args, 2);
         let (id, token) = (args.id()?, Token::new(args.token()?));
-        let (mut verdict, mut backoff, mut reason) = (None, None, None);
-        while let Some(option) = args.word() {
-            if is(option, "SUCCESS") {
-                once(&mut verdict, Word::Success)?;
-            } else if is(option, "RETRY") {
-                once(&mut verdict, Word::Retry)?;
-            } else if is(option, "ERROR") {
-                once(&mut verdict, Word::Error)?;
-            } else if is(option, "RELEASE") {
-                once(&mut verdict, Word::Release)?;
-            } else if is(option, "BACKOFF") {
-                once(&mut backoff, parse_backoff(&mut args)?)?;
-            } else if is(option, "REASON") {
-                once(&mut reason, args.bytes("REASON", 0, MAX_REASON_LEN)?)?;
-            } else {
-                return Err(Error::Syntax);
-            }
-        }
-        let verdict = match (verdict.unwrap_or(Word::Success), backoff, reason) {
-            (Word::Success, backoff, None) => Verdict::Success {
-                backoff: backoff.unwrap_or(Backoff::None),
-            },
-            (Word::Retry, backoff, reason) => Verdict::Retry {
-                backoff: backoff.unwrap_or(Backoff::None),
-                reason,
-            },
-            (Word::Error, None, reason) => Verdict::Error { reason },
-            (Word::Release, None, None) => Verdict::Release,
-            _ => return Err(Error::Syntax),
-        };
+        let verdict = parse_verdict(&mut args)?;
         Ok(Done { id, token, verdict })
     }
+}
+
+/// What became of a message, up to the end of the arguments.
+#[inline]
+pub fn parse_verdict<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Verdict<'a>, Error> {
+    #[derive(Clone, Copy)]
+    enum Word {
+        Success,
+        Retry,
+        Error,
+        Release,
+    }
+
+    let (mut verdict, mut backoff, mut reason) = (None, None, None);
+    while let Some(option) = args.word() {
+        if is(option, "SUCCESS") {
+            once(&mut verdict, Word::Success)?;
+        } else if is(option, "RETRY") {
+            once(&mut verdict, Word::Retry)?;
+        } else if is(option, "ERROR") {
+            once(&mut verdict, Word::Error)?;
+        } else if is(option, "RELEASE") {
+            once(&mut verdict, Word::Release)?;
+        } else if is(option, "BACKOFF") {
+            once(&mut backoff, parse_backoff(args)?)?;
+        } else if is(option, "REASON") {
+            once(&mut reason, args.bytes("REASON", 0, MAX_REASON_LEN)?)?;
+        } else {
+            return Err(Error::Syntax);
+        }
+    }
+    Ok(match (verdict.unwrap_or(Word::Success), backoff, reason) {
+        (Word::Success, backoff, None) => Verdict::Success {
+            backoff: backoff.unwrap_or(Backoff::None),
+        },
+        (Word::Retry, backoff, reason) => Verdict::Retry {
+            backoff: backoff.unwrap_or(Backoff::None),
+            reason,
+        },
+        (Word::Error, None, reason) => Verdict::Error { reason },
+        (Word::Release, None, None) => Verdict::Release,
+        _ => return Err(Error::Syntax),
+    })
 }
 
 /// `EXP` or a duration, of which 0 is none.
@@ -84,6 +90,41 @@ fn parse_backoff<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Backoff, Er
         ms => Backoff::For(Span::from_millis(ms)),
     })
 }
+
+/// The verdict, as `COMMAND DOCS` shows it.
+pub const VERDICT: Argument = Argument::new(
+    "verdict",
+    Kind::OneOf(&[
+        Argument::word("success", "SUCCESS"),
+        Argument::new(
+            "retry",
+            Kind::Block(&[
+                Argument::word("retry", "RETRY"),
+                Argument::new("text", Kind::Text).after("REASON").optional(),
+            ]),
+        ),
+        Argument::new(
+            "error",
+            Kind::Block(&[
+                Argument::word("error", "ERROR"),
+                Argument::new("text", Kind::Text).after("REASON").optional(),
+            ]),
+        ),
+        Argument::word("release", "RELEASE"),
+    ]),
+)
+.optional();
+
+/// The pause after a verdict, as `COMMAND DOCS` shows it.
+pub const BACKOFF: Argument = Argument::new(
+    "backoff",
+    Kind::OneOf(&[
+        Argument::new("ms", Kind::Integer),
+        Argument::word("exp", "EXP"),
+    ]),
+)
+.after("BACKOFF")
+.optional();
 
 impl Command for MqDone {
     const RECORD: &'static Record = &Record {
@@ -103,37 +144,8 @@ impl Command for MqDone {
             Argument::QUEUE,
             Argument::new("id", Kind::Text),
             Argument::new("token", Kind::Integer),
-            Argument::new(
-                "verdict",
-                Kind::OneOf(&[
-                    Argument::word("success", "SUCCESS"),
-                    Argument::new(
-                        "retry",
-                        Kind::Block(&[
-                            Argument::word("retry", "RETRY"),
-                            Argument::new("text", Kind::Text).after("REASON").optional(),
-                        ]),
-                    ),
-                    Argument::new(
-                        "error",
-                        Kind::Block(&[
-                            Argument::word("error", "ERROR"),
-                            Argument::new("text", Kind::Text).after("REASON").optional(),
-                        ]),
-                    ),
-                    Argument::word("release", "RELEASE"),
-                ]),
-            )
-            .optional(),
-            Argument::new(
-                "backoff",
-                Kind::OneOf(&[
-                    Argument::new("ms", Kind::Integer),
-                    Argument::word("exp", "EXP"),
-                ]),
-            )
-            .after("BACKOFF")
-            .optional(),
+            VERDICT,
+            BACKOFF,
         ],
         details: include_str!("done.md"),
     };

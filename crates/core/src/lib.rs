@@ -35,6 +35,7 @@ mod apply;
 mod backoff;
 mod bounds;
 mod bounds_form;
+mod bulk;
 mod cancel;
 mod changes;
 mod check;

@@ -2,6 +2,7 @@
 //! can be asked of them must be answered alike.
 
 mod ask;
+mod bulk;
 mod pages;
 mod repair;
 mod replica;
@@ -133,6 +134,7 @@ impl World {
                 self.dequeue(*count, *lock, *from_server);
             }
             Step::Done { target, verdict } => self.done(target, verdict),
+            Step::DoneMany(targets, verdict) => self.done_many(targets, verdict),
             Step::Extend { target, span } => self.extend(target, *span),
             Step::Cancel(ids) => self.cancel(ids),
             Step::Redrive(ids) => self.redrive(ids),

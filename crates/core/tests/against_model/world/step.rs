@@ -22,6 +22,7 @@ pub enum Step {
         target: Target,
         verdict: Verdict,
     },
+    DoneMany(Vec<Target>, Verdict),
     Extend {
         target: Target,
         span: Ms,
@@ -338,6 +339,8 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
         }),
         8 => (target(old.clone()), verdict())
             .prop_map(|(target, verdict)| Step::Done { target, verdict }),
+        3 => (vec(target(old.clone()), 1..5), verdict())
+            .prop_map(|(targets, verdict)| Step::DoneMany(targets, verdict)),
         2 => (target(old), ms()).prop_map(|(target, span)| Step::Extend { target, span }),
         1 => vec(id(), 1..3).prop_map(Step::Cancel),
         2 => vec(id(), 1..3).prop_map(Step::Redrive),
