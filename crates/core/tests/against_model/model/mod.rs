@@ -62,6 +62,8 @@ pub struct Copy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Live {
     pub id: Vec<u8>,
+    /// Tells it from others that had the id before or get it after.
+    pub born: i64,
     pub item: Item,
     pub attempts: u32,
     pub place: Place,
@@ -202,6 +204,7 @@ impl Model {
         let released_from = None;
         self.live.push(Live {
             id,
+            born: order,
             item,
             attempts,
             place,

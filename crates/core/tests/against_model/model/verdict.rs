@@ -52,6 +52,7 @@ impl Model {
         let released_from = None;
         self.live.push(Live {
             id,
+            born: order,
             item,
             attempts,
             place,

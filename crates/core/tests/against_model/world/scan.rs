@@ -14,8 +14,8 @@ const PLACES: usize = 3;
 #[derive(Default)]
 pub struct Scan {
     cursor: u64,
-    /// Ids of messages that were there all the time.
-    stayed: BTreeSet<Vec<u8>>,
+    /// Messages that were there all the time. Between two looks one may go and another get its id.
+    stayed: BTreeSet<(Vec<u8>, i64)>,
     seen: BTreeSet<Vec<u8>>,
 }
 
@@ -25,17 +25,17 @@ impl World {
         for queue in [&self.queue, &self.replica.queue] {
             assert_eq!(self.scanned(queue), expected(&model_seen));
         }
-        let mut there = lasting_ids(&model_seen);
+        let mut there = lasting(&model_seen);
         // A copy that nobody has put in the place of a dead message yet is to get a place of its own.
         let copies = self.model.live.iter().filter(|live| live.copy.is_some());
         copies.for_each(|live| {
-            there.remove(&live.id);
+            there.retain(|(id, _)| *id != live.id);
         });
         if self.scan.cursor == 0 {
             self.scan.stayed = there;
             self.scan.seen.clear();
         } else {
-            self.scan.stayed.retain(|id| there.contains(id));
+            self.scan.stayed.retain(|message| there.contains(message));
         }
         let (clock, cursor) = (self.clock(), self.scan.cursor);
         let mut seen = Vec::new();
@@ -45,7 +45,8 @@ impl World {
         self.scan.seen.extend(seen);
         self.scan.cursor = next.expect("the queue has given the cursor");
         if self.scan.cursor == 0 {
-            let missed: Vec<_> = self.scan.stayed.difference(&self.scan.seen).collect();
+            let mut missed = self.scan.stayed.clone();
+            missed.retain(|(id, _)| !self.scan.seen.contains(id));
             assert!(missed.is_empty(), "{missed:?}");
         }
     }
@@ -81,9 +82,9 @@ fn expected(seen: &Seen) -> Vec<(Vec<u8>, Status)> {
     all
 }
 
-/// Ids with one message, so that its end is that of the id.
-fn lasting_ids(seen: &Seen) -> BTreeSet<Vec<u8>> {
+/// Messages that are alone with their id, so that who sees the id sees them.
+fn lasting(seen: &Seen) -> BTreeSet<(Vec<u8>, i64)> {
     let live = seen.model.live.iter();
     let alone = live.filter(|live| live.copy.is_none() && seen.model.letter(&live.id).is_none());
-    alone.map(|live| live.id.clone()).collect()
+    alone.map(|live| (live.id.clone(), live.born)).collect()
 }
