@@ -30,6 +30,7 @@ check: setup doc ## Formatting and lints
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	scripts/audit.sh --page
+	scripts/widths.py
 
 test-matrix: build ## The contract on every server, from Redis 6.2 to Valkey 9.1
 	scripts/test.sh contract $$(scripts/servers.sh --list)

@@ -45,14 +45,35 @@ fn section(page: &mut String, record: &Record) {
     let name = record.name.to_uppercase();
     let mut flags: Vec<&str> = record.flags.split(' ').collect();
     flags.extend(record.newer_flags);
-    let _ = write!(
-        page,
-        "\n### {name}\n\n```\n{}\n```\n\n{}\n\nSince {} · {} · flags: {}\n\n{}",
-        record.syntax,
-        record.summary,
+    let facts = format!(
+        "Since {} · {} · flags: {}",
         record.since,
         record.complexity,
-        flags.join(", "),
+        flags.join(", ")
+    );
+    let _ = write!(
+        page,
+        "\n### {name}\n\n```\n{}\n```\n\n{}\n\n{}\n\n{}",
+        record.syntax,
+        record.summary,
+        in_lines(&facts),
         record.details
     );
+}
+
+/// A paragraph in lines that fit an editor.
+fn in_lines(paragraph: &str) -> String {
+    const WIDEST: usize = 118;
+    let mut lines = vec![String::new()];
+    for word in paragraph.split(' ') {
+        let line = lines.last_mut().expect("there is one");
+        if line.chars().count() + 1 + word.chars().count() > WIDEST {
+            lines.push(word.to_owned());
+        } else if line.is_empty() {
+            line.push_str(word);
+        } else {
+            let _ = write!(line, " {word}");
+        }
+    }
+    lines.join("\n")
 }
