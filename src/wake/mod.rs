@@ -198,7 +198,7 @@ impl State {
     fn check_settings(&mut self) {
         let max_dead = config::max_dead();
         if max_dead < mem::replace(&mut self.max_dead, max_dead) {
-            self.rounds.want();
+            self.rounds.begin_anew();
         }
     }
 
