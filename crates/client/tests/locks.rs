@@ -123,7 +123,7 @@ async fn a_handler_is_told_when_its_message_is_cancelled() {
         .build(|message: Message<String>| async move { message.cancelled().await })
         .unwrap();
     let mut events = worker.events();
-    eventually("it is begun", async || worker.stats().taken == 1).await;
+    eventually("it is begun", async || worker.running_handlers() == 1).await;
     assert!(texts.cancel("a").await.unwrap());
     loop {
         if let Event::LostLock { id, how, .. } = events.recv().await.unwrap() {

@@ -63,7 +63,7 @@ async fn a_stop_waits_for_handlers_and_takes_nothing_new() {
             }
         })
         .unwrap();
-    eventually("it is begun", async || worker.stats().taken == 1).await;
+    eventually("it is begun", async || worker.running_handlers() == 1).await;
     let stopping = worker.stop(S(60));
     tokio::pin!(stopping);
     // Polled once, it has begun.
@@ -92,6 +92,8 @@ async fn a_handler_beyond_the_deadline_is_cancelled_dropped_and_reported() {
     let name = fresh_name();
     let texts = queue::<String>(url(), &name).await;
     enqueue(&texts, "a").await;
+    // What was taken and not begun is given back without being cancelled.
+    let begun = Arc::new(AtomicBool::new(false));
     let (told, dropped) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(AtomicBool::new(false)),
@@ -104,7 +106,7 @@ async fn a_handler_beyond_the_deadline_is_cancelled_dropped_and_reported() {
     }
     let worker = quick(url(), &name)
         .build({
-            let (told, dropped) = (told.clone(), dropped.clone());
+            let (told, dropped, begun) = (told.clone(), dropped.clone(), begun.clone());
             move |message: Message<String>| {
                 let (told, dropped) = (told.clone(), SetOnDrop(dropped.clone()));
                 let cancellation = message.cancellation();
@@ -112,14 +114,16 @@ async fn a_handler_beyond_the_deadline_is_cancelled_dropped_and_reported() {
                     cancellation.cancelled().await;
                     told.store(true, Ordering::SeqCst);
                 });
+                let begun = begun.clone();
                 async move {
                     let _dropped = dropped;
+                    begun.store(true, Ordering::SeqCst);
                     std::future::pending::<()>().await;
                 }
             }
         })
         .unwrap();
-    eventually("it is begun", async || worker.stats().taken == 1).await;
+    eventually("it is begun", async || begun.load(Ordering::SeqCst)).await;
     let report = worker.stop(MS(50)).await;
     assert_eq!(report.given_back, [MessageId::from("a")]);
     assert!(report.unfinished.is_empty() && report.unanswered.is_empty() && !report.is_clean());
@@ -145,7 +149,10 @@ async fn stops_past_the_grace_burn_no_attempt_and_keep_the_order() {
             .cancel_timeout(MS(10))
             .build(|_: Message<String>| std::future::pending::<()>())
             .unwrap();
-        eventually("all handlers are busy", async || worker.stats().taken == 5).await;
+        eventually("all handlers are busy", async || {
+            worker.running_handlers() == 5
+        })
+        .await;
         eventually("all have begun", async || info(&texts).await.locked == 5).await;
         let report = worker.stop(Duration::ZERO).await;
         assert!(report.unfinished.is_empty() && report.unanswered.is_empty());
@@ -369,7 +376,7 @@ async fn a_stop_without_a_server_ends_in_time_and_says_what_is_unknown() {
             }
         })
         .unwrap();
-    eventually("it is begun", async || worker.stats().taken == 1).await;
+    eventually("it is begun", async || worker.running_handlers() == 1).await;
     proxy.refuse();
     go.add_permits(1);
     let report = worker.stop(S(3)).await;
@@ -425,7 +432,7 @@ async fn a_worker_whose_runtime_has_ended_holds_nothing() {
             .build(|_: Message<String>| std::future::pending::<()>())
             .unwrap()
     };
-    eventually("it is begun", async || worker.stats().taken == 1).await;
+    eventually("it is begun", async || worker.running_handlers() == 1).await;
     runtime.shutdown_background();
     eventually("it comes back", async || {
         texts.status("a").await.unwrap() == Some(Status::Queued)

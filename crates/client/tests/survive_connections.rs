@@ -180,7 +180,7 @@ async fn a_source_that_panics_is_an_outage_and_loses_no_answer() {
         .unwrap();
     let mut producer = Producer::new(server.url()).await;
     producer.enqueue(3).await;
-    eventually("all are begun", async || worker.stats().taken == 3).await;
+    eventually("all are begun", async || worker.running_handlers() == 3).await;
     panics.store(true, Ordering::SeqCst);
     command(&server, &["CLIENT", "KILL", "TYPE", "normal"])
         .await

@@ -108,7 +108,7 @@ async fn answers_given_during_a_failover_arrive_after_it() {
         })
         .unwrap();
     let mut events = worker.events();
-    eventually("all are begun", async || worker.stats().taken == 5).await;
+    eventually("all are begun", async || worker.running_handlers() == 5).await;
     command(&server, &["REPLICAOF", "127.0.0.1", "1"])
         .await
         .unwrap();
