@@ -99,9 +99,11 @@ pub fn take<R>(
         Replication::Nothing | Replication::Effects(_) if was_missing && !has_effects => {
             // Nobody else has learned of it.
             key.delete();
+            scratch::keep(log);
             return Ok(Some(result));
         }
         Replication::Nothing => {
+            scratch::keep(log);
             wake::after(ctx, name, now, stored);
             rest::after(ctx, name, stored);
             return Ok(Some(result));

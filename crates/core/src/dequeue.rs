@@ -161,9 +161,10 @@ impl Queue {
     pub(crate) fn hand_over(&mut self, slot: u32, lock: Span, token: Token) {
         let state = self.unlink(slot);
         self.pause_timer(slot);
-        self.measure_wait(state, self.messages.get(slot).attempts);
         let message = self.messages.get_mut(slot);
         message.attempts = message.attempts.saturating_add(1);
+        let is_first = message.attempts == 1;
+        self.measure_wait(state, is_first);
         self.last_token = self.last_token.max(token.value());
         count(&mut self.totals.delivered);
         self.link(

@@ -179,11 +179,11 @@ impl Queue {
         self.latency.as_deref()
     }
 
-    /// Before the delivery of a message that was in this state.
+    /// At a delivery, the first or a further one, of a message that was in this state.
     #[inline]
-    pub(crate) fn measure_wait(&mut self, state: State, attempts: u32) {
+    pub(crate) fn measure_wait(&mut self, state: State, is_first: bool) {
         if let State::Ready { since, token: None } = state {
-            if attempts == 0 {
+            if is_first {
                 let ms = since.until(self.frame.instant()).millis();
                 self.latency_mut().wait.measure(ms);
             }

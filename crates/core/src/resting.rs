@@ -8,8 +8,8 @@ use crate::relocate::Relocate;
 use crate::snapshot::Loader;
 
 /// A queue without messages. A pause that ends or a rate that is free again concerns nobody meanwhile.
-/// Its form is that of a snapshot, so
-/// that there is one list of what a queue keeps; beside it stands what snapshots leave out.
+/// Its form is that of a snapshot, so that there is one list of what a queue keeps; beside it stands
+/// what snapshots leave out.
 #[derive(Clone, Debug)]
 pub struct Resting {
     snapshot: Box<[u8]>,
