@@ -231,6 +231,14 @@ impl Queue {
         if matches!(message.state(), State::Locked { .. }) {
             count(&mut info.totals.expired_locks);
         }
+        if let Some(becomes) = self.simply_becomes(slot) {
+            info.counts[becomes as usize] += 1;
+            if becomes == Status::Queued {
+                let due = message.due();
+                order.add((message.priority(), due, Arrival::Own), slot, due);
+            }
+            return;
+        }
         let ends = self.ends(slot, now);
         info.totals.expired = info.totals.expired.saturating_add(ends.expired);
         self.count_deaths(slot, now, ends, info);

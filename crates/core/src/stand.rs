@@ -243,6 +243,23 @@ impl Queue {
             || (message.waits() && self.expiry_by(slot, now).is_some())
     }
 
+    /// What a scheduled message becomes at its time, if that follows from the message alone: it has no
+    /// copy, does not expire, and does not die. Nearly all are so where very many are due and nobody
+    /// lets time act, and to ask this is ten times faster than [`Queue::stands`].
+    pub(crate) fn simply_becomes(&self, slot: u32) -> Option<Status> {
+        let message = self.messages.get(slot);
+        if message.rare().is_some() || message.timer().is_some() {
+            return None;
+        }
+        match message.state() {
+            State::Delayed { .. } => Some(Status::Queued),
+            State::Locked { .. } if self.is_out_of_attempts(slot) => None,
+            State::Locked { .. } => Some(Status::Queued),
+            State::Done { .. } => Some(Status::DoneAwaitingGc),
+            State::Ready { .. } | State::Dead { .. } => None,
+        }
+    }
+
     /// The messages that time has moved on by `now`, though nobody has let it act; those of the
     /// schedule in their order.
     pub(crate) fn moved_on(&self, now: Timestamp) -> impl Iterator<Item = u32> + '_ {
@@ -297,7 +314,15 @@ impl Queue {
     /// order that they come in behind the others.
     pub(crate) fn moved_to(&self, status: Status, now: Timestamp) -> Vec<(Rank, u32)> {
         let place = |slot: u32| {
-            let (stands, message) = (self.stands(slot, now), self.messages.get(slot));
+            let message = self.messages.get(slot);
+            if let Some(becomes) = self.simply_becomes(slot) {
+                let priority = match becomes {
+                    Status::Queued => message.priority(),
+                    _ => Priority::default(),
+                };
+                return (becomes == status).then_some((priority, message.due(), Arrival::Own));
+            }
+            let stands = self.stands(slot, now);
             let stand = stands
                 .of(status)
                 .filter(|stand| stand.status(now) == Some(status))?;
