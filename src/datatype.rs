@@ -2,7 +2,7 @@
 
 use redis_mq_core::{Loader, Queue, Relocate};
 
-use crate::commands::apply;
+use crate::record::APPLY;
 use crate::redis::{
     AofWriter, DigestWriter, IoError, Mover, NativeType, RdbReader, RdbWriter, TypeHandle,
 };
@@ -59,7 +59,7 @@ impl NativeType for StoredQueue {
     }
 
     fn rewrite(&self, writer: &mut AofWriter<'_>) {
-        self.snapshot(|chunk| writer.emit(apply::NAME, chunk));
+        self.snapshot(|chunk| writer.emit(APPLY, chunk));
     }
 
     fn digest(&self, digest: &mut DigestWriter<'_>) {

@@ -20,6 +20,7 @@ mod glob;
 mod info;
 mod looks;
 mod parse;
+mod record;
 mod redis;
 mod rest;
 mod scratch;

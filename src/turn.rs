@@ -10,11 +10,11 @@ use redis_mq_core::{
 
 use crate::authority;
 use crate::clock::{self, Moment};
-use crate::commands::apply;
 use crate::config;
 use crate::datatype::QUEUE_TYPE;
 use crate::error::Error;
 use crate::info::{self, Gauge};
+use crate::record::APPLY;
 use crate::redis::{Ctx, KeyName, ReadKey, WriteKey};
 use crate::rest;
 use crate::scratch;
@@ -109,7 +109,7 @@ pub fn take<R>(
             return Ok(Some(result));
         }
         Replication::Verbatim => ctx.replicate_verbatim(),
-        Replication::Effects(effects) => ctx.replicate(apply::NAME, name, effects),
+        Replication::Effects(effects) => ctx.replicate(APPLY, name, effects),
     }
     scratch::keep(log);
     end_of_change(ctx, name, now, key, &mark);

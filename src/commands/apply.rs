@@ -1,7 +1,5 @@
 //! MQ.APPLY
 
-use std::ffi::CStr;
-
 use redis_mq_core::moment_of;
 
 use super::record::{Access, Argument, Group, Kind, Record};
@@ -13,9 +11,6 @@ use crate::turn;
 
 /// The command.
 pub struct MqApply;
-
-/// The command's name as replication sends it.
-pub const NAME: &CStr = c"mq.apply";
 
 /// Reads the effects after the queue.
 pub fn parse<'a>(args: impl ArgList<'a>) -> Result<&'a [u8], Error> {

@@ -22,11 +22,11 @@ mod page;
 pub mod pause;
 pub mod peek;
 pub mod purge;
-pub mod record;
 pub mod redrive;
 pub mod scan;
 pub mod status;
 
+use crate::record;
 use crate::redis::Registered;
 
 /// All commands, in the order of the documentation.

@@ -11,8 +11,8 @@ use super::context::Ctx;
 use super::guard::guard;
 use super::load::LoadError;
 use super::log;
-use crate::commands::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
+use crate::record::{Access, Argument, Group, Kind, Record};
 
 /// A command: its record and what it does.
 pub trait Command {

@@ -1,6 +1,11 @@
 //! What is to be known about a command from outside: one record, from which the server's registration,
 //! `COMMAND DOCS`, `MQ.HELP` and the page `docs/commands.md` are made.
 
+use std::ffi::CStr;
+
+/// The command that effects travel as, to replicas and to the append-only file.
+pub const APPLY: &CStr = c"mq.apply";
+
 /// One command.
 #[derive(Debug)]
 pub struct Record {
