@@ -126,6 +126,19 @@ impl<'a, L: ArgList<'a>> Cursor<L> {
         }
     }
 
+    /// The index of the next argument.
+    pub fn position(&self) -> usize {
+        self.next
+    }
+
+    /// Passes over arguments of any value, which must be there.
+    pub fn pass_over(&mut self, count: usize) -> Result<(), Error> {
+        let next = self.next + count;
+        self.args.at(next - 1).ok_or(Error::Syntax)?;
+        self.next = next;
+        Ok(())
+    }
+
     /// Whether all arguments are read.
     #[inline]
     pub fn is_at_end(&self) -> bool {

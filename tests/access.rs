@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use common::{contract, contract_on, Client, Lab};
 use redis_mq_testkit::{ReplyExt, Server};
 
-const WRITES: [&str; 9] = [
+const WRITES: [&str; 10] = [
     "MQ.ENQUEUE {} p",
+    "MQ.MENQUEUE {} 2 p p",
     "MQ.DEQUEUE {}",
     "MQ.DEQUEUE {} BLOCK 1",
     "MQ.DONE {} id 5",

@@ -1,4 +1,4 @@
-//! MQ.MDONE: many messages in one step.
+//! MQ.MENQUEUE and MQ.MDONE: many messages in one step.
 
 mod common;
 
@@ -179,5 +179,146 @@ fn ending_many_lets_groups_go_on_and_serves_who_waits() {
         assert_eq!(reply, ["done", "done"]);
         let served = waiters.each_mut().map(|waiter| waiter.delivery());
         assert_eq!(ids(&served), ["g1", "h1"]);
+    });
+}
+
+/// MQ.MENQUEUE; outcome and id of each message.
+#[track_caller]
+fn enqueue_many(client: &mut Client, queue: &str, rest: &str) -> Vec<(String, String)> {
+    let reply = client.ok(&format!("MQ.MENQUEUE {queue} {rest}"));
+    let pairs = reply.items().iter().map(|pair| {
+        assert_eq!(pair.items().len(), 2);
+        (pair.items()[0].text(), pair.items()[1].text())
+    });
+    pairs.collect()
+}
+
+#[track_caller]
+fn assert_outcomes(reply: &[(String, String)], expected: &[(&str, &str)]) {
+    let reply: Vec<_> = reply.iter().map(|(a, b)| (&a[..], &b[..])).collect();
+    assert_eq!(reply, expected);
+}
+
+#[test]
+fn a_batch_is_added_in_its_order_with_its_options() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let options = "LOCK 7777 ATTEMPTS 3 HEADERS h";
+        let made = enqueue_many(&mut client, &queue, &format!("3 x y z {options}"));
+        assert!(made.iter().all(|(outcome, _)| outcome == "added"));
+        let named = enqueue_many(&mut client, &queue, "2 v w IDS b a PRIORITY 0");
+        assert_outcomes(&named, &[("added", "b"), ("added", "a")]);
+        let taken = client.dequeue_many(&queue, 10, "");
+        let payloads: Vec<_> = taken.iter().map(Delivery::payload).collect();
+        assert_eq!(payloads, ["v", "w", "x", "y", "z"]);
+        for (delivery, (_, id)) in taken[2..].iter().zip(&made) {
+            assert_eq!((&delivery.id(), delivery.lock_ms), (id, 7777));
+            assert_eq!(delivery.more["headers"], b"h");
+        }
+    });
+}
+
+#[test]
+fn each_message_of_a_batch_has_its_own_outcome() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        client.put(&queue, "held", "locked");
+        client.enqueue(&queue, "old", "ID waits");
+        let rest = "4 p q r s IDS held waits new new";
+        let plain = enqueue_many(&mut client, &queue, rest);
+        let expected = [
+            ("locked", "held"),
+            ("queued", "waits"),
+            ("added", "new"),
+            ("queued", "new"),
+        ];
+        assert_outcomes(&plain, &expected);
+        let both = enqueue_many(&mut client, &queue, &format!("{rest} UPDATE REQUEUE"));
+        let expected = [
+            ("requeued", "held"),
+            ("updated", "waits"),
+            ("updated", "new"),
+            ("updated", "new"),
+        ];
+        assert_outcomes(&both, &expected);
+        let taken = client.dequeue_many(&queue, 9, "");
+        let payloads: Vec<_> = taken.iter().map(Delivery::payload).collect();
+        assert_eq!(payloads, ["q", "s"]);
+    });
+}
+
+#[test]
+fn a_batch_that_passes_a_limit_is_refused_as_a_whole() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let full = |client: &mut Client, rest: &str| {
+            let before = client.digest(&queue);
+            let error = client
+                .line(&format!("MQ.MENQUEUE {queue} {rest}"))
+                .unwrap_err();
+            assert!(error.starts_with("FULL "), "{error}");
+            assert_eq!(client.digest(&queue), before, "{rest}");
+        };
+        client.enqueue(&queue, "p", "ID a");
+        client.ok(&format!("MQ.LIMIT {queue} LENGTH 3"));
+        full(&mut client, "3 p p p");
+        assert_eq!(client.info(&queue).int("total-full"), 3);
+        full(&mut client, "4 p p p p IDS a b c d");
+        // What is taken, or comes twice, needs no room.
+        let reply = enqueue_many(&mut client, &queue, "4 p p p p IDS a b c c");
+        assert_outcomes(
+            &reply,
+            &[
+                ("queued", "a"),
+                ("added", "b"),
+                ("added", "c"),
+                ("queued", "c"),
+            ],
+        );
+        let reply = enqueue_many(&mut client, &queue, "2 p p IDS a b");
+        assert_outcomes(&reply, &[("queued", "a"), ("queued", "b")]);
+        client.ok(&format!("MQ.LIMIT {queue} LENGTH OFF"));
+        client.ok(&format!("MQ.LIMIT {queue} GROUP g LENGTH 2"));
+        full(&mut client, "3 p p p GROUP g");
+        full(&mut client, "3 p p p IDS a b c GROUP g UPDATE");
+        let reply = enqueue_many(&mut client, &queue, "2 p p IDS a b GROUP g UPDATE");
+        assert_outcomes(&reply, &[("updated", "a"), ("updated", "b")]);
+        full(&mut client, "1 p GROUP g");
+        client.ok(&format!("MQ.LIMIT {queue} BYTES 100000"));
+        let large = "x".repeat(30_000);
+        full(
+            &mut client,
+            &format!("5 {large} {large} {large} {large} {large}"),
+        );
+        let reply = enqueue_many(&mut client, &queue, &format!("3 {large} {large} {large}"));
+        assert_eq!(reply.len(), 3);
+    });
+}
+
+#[test]
+fn a_batch_is_the_same_on_a_replica_and_serves_who_waits() {
+    contract_on(Server::builder(), |lab| {
+        let replica = Server::start();
+        replica.replica_of(lab.server);
+        let mut client = lab.client();
+        let mut waiters = [(); 3].map(|()| lab.waiter("q", "BLOCK 0 LOCK 3600000"));
+        let added = enqueue_many(&mut client, "q", "5 a b c d e");
+        let served = waiters.each_mut().map(|waiter| waiter.delivery());
+        let served: Vec<_> = served.iter().map(Delivery::payload).collect();
+        assert_eq!(served, ["a", "b", "c"], "first come, first served");
+        assert_eq!(added.len(), 5);
+        client.ok("MULTI");
+        client.ok("MQ.MENQUEUE q 2 f g IDS f g GROUP h TTL 3600000");
+        assert_eq!(client.ok("EXEC").items()[0].items().len(), 2);
+        replica.wait_for_sync(lab.server);
+        let mut there = Client::connect(&replica, lab.protocol);
+        assert_eq!(there.digest("q"), client.digest("q"));
+        let digest = client.digest("q");
+        client.ok("DEBUG RELOAD");
+        assert_eq!(client.digest("q"), digest);
+        client.ok("CONFIG SET maxmemory 1");
+        let error = client.line("MQ.MENQUEUE q 1 p").unwrap_err();
+        assert!(error.starts_with("OOM "), "{error}");
+        client.ok("CONFIG SET maxmemory 0");
     });
 }

@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 20] = [
+const COMMANDS: [(&str, i64, i64); 21] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -27,6 +27,7 @@ const COMMANDS: [(&str, i64, i64); 20] = [
     ("mq.scan", -3, 1),
     ("mq.redrive", -3, 1),
     ("mq.mdone", -5, 1),
+    ("mq.menqueue", -4, 1),
     ("mq.purge", -3, 1),
     ("mq.help", 1, 0),
 ];
@@ -96,7 +97,8 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
                 (!reads, reads),
                 "{name}: {flags:?}"
             );
-            assert_eq!(has("denyoom"), name == "mq.enqueue", "{name}: {flags:?}");
+            let adds = ["mq.enqueue", "mq.menqueue"].contains(&name);
+            assert_eq!(has("denyoom"), adds, "{name}: {flags:?}");
             assert!(!has("noscript") && !has("admin"), "{name}: {flags:?}");
             if name == "mq.dequeue" && lab.has(7, 0) {
                 assert!(has("blocking"), "{flags:?}");
@@ -113,6 +115,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
         let mut client = lab.client();
         for line in [
             "MQ.ENQUEUE q payload ID id DELAY 5 REQUEUE",
+            "MQ.MENQUEUE q 2 p p IDS id id DELAY 5",
             "MQ.DEQUEUE q COUNT 5 BLOCK 0",
             "MQ.DEQUEUE q EOQ 1 2 3 4 5",
             "MQ.DONE q id 5 ERROR REASON why",
@@ -138,7 +141,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
                 let expected: &[&str] = match line.split(' ').next().unwrap() {
                     "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.LATENCY" | "MQ.LIMITS" | "MQ.PEEK"
                     | "MQ.SCAN" => &["RO", "access"],
-                    "MQ.ENQUEUE" => &["RW", "insert"],
+                    "MQ.ENQUEUE" | "MQ.MENQUEUE" => &["RW", "insert"],
                     "MQ.DEQUEUE" => &["RW", "access", "update"],
                     "MQ.EXTEND" | "MQ.REDRIVE" => &["RW", "update"],
                     _ => &["RW", "delete"],
@@ -174,6 +177,10 @@ fn the_documentation_names_every_option() {
             (
                 "mq.enqueue",
                 "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS REQUEUE UPDATE",
+            ),
+            (
+                "mq.menqueue",
+                "queue count payload IDS DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS REQUEUE UPDATE",
             ),
             ("mq.dequeue", "queue COUNT LOCK BLOCK EOQ"),
             (

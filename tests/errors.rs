@@ -171,6 +171,8 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
                 "MQ.DONE Q held T RETRY BACKOFF VALUE",
                 vec![beyond, last],
             ),
+            ("count", "MQ.MENQUEUE Q VALUE p", vec!["0", "10001", last]),
+            ("LOCK", "MQ.MENQUEUE Q 2 p p LOCK VALUE", vec!["0", beyond]),
             ("count", "MQ.MDONE Q VALUE held T", vec!["0", "10001", last]),
             ("token", "MQ.MDONE Q 2 held T held VALUE", vec![]),
             ("token", "MQ.EXTEND Q held VALUE 5", vec![]),
@@ -228,6 +230,7 @@ fn an_id_that_is_empty_or_too_long_is_named() {
             for line in [
                 "MQ.ENQUEUE Q p ID VALUE",
                 "MQ.DONE Q VALUE T",
+                "MQ.MENQUEUE Q 2 p p IDS new VALUE",
                 "MQ.MDONE Q 2 held T VALUE T",
                 "MQ.EXTEND Q VALUE T 5",
                 "MQ.STATUS Q VALUE",
@@ -381,6 +384,19 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
             scene.is_syntax_error(&format!("MQ.MDONE Q 1 held T {options}"));
         }
         scene.is_syntax_error("MQ.MDONE Q 2 held T");
+        for options in [
+            "2 p",
+            "1 p p",
+            "1 p ID new",
+            "1 p IDS",
+            "2 p p IDS new",
+            "1 p IDS new new",
+            "1 p IDS new IDS new",
+            "1 p DELAY 5 AT 5",
+            "1 p BURY",
+        ] {
+            scene.is_syntax_error(&format!("MQ.MENQUEUE Q {options}"));
+        }
         scene.is_syntax_error("MQ.MDONE Q 1 held T held T");
     });
 }
@@ -432,6 +448,9 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.DONE",
             "MQ.DONE q",
             "MQ.DONE q id",
+            "MQ.MENQUEUE",
+            "MQ.MENQUEUE q",
+            "MQ.MENQUEUE q 1",
             "MQ.MDONE",
             "MQ.MDONE q 1",
             "MQ.MDONE q 1 id",
@@ -486,6 +505,8 @@ fn no_error_repeats_what_the_user_sent() {
             "MQ.DEQUEUE Q EOQ VALUE",
             "MQ.DONE Q held VALUE",
             "MQ.DONE Q held T VALUE",
+            "MQ.MENQUEUE Q VALUE p",
+            "MQ.MENQUEUE Q 1 p VALUE",
             "MQ.MDONE Q VALUE held T",
             "MQ.MDONE Q 1 held T VALUE",
             "MQ.EXTEND Q held T VALUE",

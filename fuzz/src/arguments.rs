@@ -5,7 +5,8 @@ use redis_mq_core::{
 };
 
 use crate::commands::{
-    apply, cancel, dequeue, done, enqueue, extend, mdone, peek, purge, redrive, scan, status,
+    apply, cancel, dequeue, done, enqueue, extend, mdone, menqueue, peek, purge, redrive, scan,
+    status,
 };
 use crate::error::Error;
 use crate::glob;
@@ -45,6 +46,16 @@ pub fn run(data: &[u8]) {
             for (id, token) in request.deliveries() {
                 let verdict = request.verdict;
                 check_done(&done::Done { id, token, verdict });
+            }
+        }
+    } else if known("MQ.MENQUEUE") {
+        if let Some(request) = checked(menqueue::EnqueueMany::parse(words)) {
+            assert!((1..=10_000).contains(&request.count));
+            assert_eq!(request.messages().count(), request.count);
+            for (id, payload) in request.messages() {
+                let mut one = request.template;
+                (one.id, one.payload) = (id, payload);
+                check_enqueue(&one);
             }
         }
     } else if known("MQ.EXTEND") {

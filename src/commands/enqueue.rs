@@ -21,55 +21,110 @@ const LOWEST_PRIORITY: u64 = Priority::LEVELS as u64 - 1;
 pub fn parse<'a>(args: impl ArgList<'a>) -> Result<Enqueue<'a>, Error> {
     let mut args = Cursor::new(args, 2);
     let mut request = Enqueue::new(args.value()?);
-    let (mut start, mut attempts, mut priority, mut headers) = (None, None, None, None);
-    let (mut ttl, mut bury) = (None, false);
+    let mut options = Options::default();
     while let Some(option) = args.word() {
         if is(option, "ID") {
             once(&mut request.id, args.id()?)?;
-        } else if is(option, "DELAY") {
-            once(
-                &mut start,
-                Start::After(Span::from_millis(args.duration("DELAY", 0)?)),
-            )?;
-        } else if is(option, "AT") {
-            let at = args.integer("AT", 0, MAX_INSTANT_MS)?;
-            once(&mut start, Start::At(Timestamp::from_millis(at)))?;
-        } else if is(option, "LOCK") {
-            once(
-                &mut request.lock,
-                Span::from_millis(args.duration("LOCK", 1)?),
-            )?;
-        } else if is(option, "ATTEMPTS") {
-            once(&mut attempts, args.count("ATTEMPTS", 0)?)?;
-        } else if is(option, "PRIORITY") {
-            once(&mut priority, args.integer("PRIORITY", 0, LOWEST_PRIORITY)?)?;
-        } else if is(option, "TTL") {
-            once(&mut ttl, Span::from_millis(args.duration("TTL", 1)?))?;
-        } else if is(option, "BURY") {
-            flag(&mut bury)?;
-        } else if is(option, "GROUP") {
-            once(&mut request.group, args.group()?)?;
-        } else if is(option, "HEADERS") {
-            once(&mut headers, args.bytes("HEADERS", 1, MAX_HEADER_BYTES)?)?;
-        } else if is(option, "REQUEUE") {
-            flag(&mut request.requeue)?;
-        } else if is(option, "UPDATE") {
-            flag(&mut request.update)?;
         } else {
-            return Err(Error::Syntax);
+            options.read(option, &mut args)?;
         }
     }
-    if bury && ttl.is_none() {
-        return Err(Error::Syntax);
-    }
-    request.ttl = ttl.map(|span| Ttl { span, bury });
-    request.start = start.unwrap_or_default();
-    request.attempts = attempts.unwrap_or_default();
-    request.headers = headers.unwrap_or_default();
-    if let Some(level) = priority {
-        request.priority = Priority::new(level as u8).ok_or(Error::Syntax)?; // 0 to 9
-    }
+    options.give_to(&mut request)?;
     Ok(request)
+}
+
+/// What a producer says of messages beside their ids and payloads.
+#[derive(Default)]
+pub struct Options<'a> {
+    start: Option<Start>,
+    lock: Option<Span>,
+    attempts: Option<u32>,
+    priority: Option<u64>,
+    ttl: Option<Span>,
+    bury: bool,
+    group: Option<&'a [u8]>,
+    headers: Option<&'a [u8]>,
+    requeue: bool,
+    update: bool,
+}
+
+impl<'a> Options<'a> {
+    /// Reads what follows the word `option`, which must be one of these.
+    #[inline]
+    pub fn read<L: ArgList<'a>>(
+        &mut self,
+        option: &[u8],
+        args: &mut Cursor<L>,
+    ) -> Result<(), Error> {
+        if is(option, "DELAY") {
+            let delay = Span::from_millis(args.duration("DELAY", 0)?);
+            once(&mut self.start, Start::After(delay))
+        } else if is(option, "AT") {
+            let at = args.integer("AT", 0, MAX_INSTANT_MS)?;
+            once(&mut self.start, Start::At(Timestamp::from_millis(at)))
+        } else if is(option, "LOCK") {
+            let lock = Span::from_millis(args.duration("LOCK", 1)?);
+            once(&mut self.lock, lock)
+        } else if is(option, "ATTEMPTS") {
+            once(&mut self.attempts, args.count("ATTEMPTS", 0)?)
+        } else if is(option, "PRIORITY") {
+            let level = args.integer("PRIORITY", 0, LOWEST_PRIORITY)?;
+            once(&mut self.priority, level)
+        } else if is(option, "TTL") {
+            once(&mut self.ttl, Span::from_millis(args.duration("TTL", 1)?))
+        } else if is(option, "BURY") {
+            flag(&mut self.bury)
+        } else if is(option, "GROUP") {
+            once(&mut self.group, args.group()?)
+        } else if is(option, "HEADERS") {
+            let headers = args.bytes("HEADERS", 1, MAX_HEADER_BYTES)?;
+            once(&mut self.headers, headers)
+        } else if is(option, "REQUEUE") {
+            flag(&mut self.requeue)
+        } else if is(option, "UPDATE") {
+            flag(&mut self.update)
+        } else {
+            Err(Error::Syntax)
+        }
+    }
+
+    /// Gives the request these options.
+    #[inline]
+    pub fn give_to(self, request: &mut Enqueue<'a>) -> Result<(), Error> {
+        let bury = self.bury;
+        if bury && self.ttl.is_none() {
+            return Err(Error::Syntax);
+        }
+        request.ttl = self.ttl.map(|span| Ttl { span, bury });
+        request.start = self.start.unwrap_or_default();
+        request.lock = self.lock;
+        request.attempts = self.attempts.unwrap_or_default();
+        request.headers = self.headers.unwrap_or_default();
+        request.group = self.group;
+        (request.requeue, request.update) = (self.requeue, self.update);
+        if let Some(level) = self.priority {
+            request.priority = Priority::new(level as u8).ok_or(Error::Syntax)?;
+            // 0 to 9
+        }
+        Ok(())
+    }
+}
+
+/// Replies what became of a message.
+#[inline]
+pub fn reply(ctx: &Ctx, enqueued: &Enqueued<'_>) {
+    ctx.reply_array(2);
+    ctx.reply_bulk(enqueued.outcome.name().as_bytes());
+    ctx.reply_bulk(enqueued.id.bytes());
+}
+
+/// Refuses a start that no message may have: too far away, or after its time to live.
+pub fn check(request: &Enqueue<'_>, now: Now) -> Result<(), Error> {
+    check_start(request.start, now)?;
+    if request.expires_before_start(now.instant()) {
+        return Err(Error::ExpiresBeforeStart);
+    }
+    Ok(())
 }
 
 /// Refuses an instant that is more than ten years away, as a delay of that length is.
@@ -83,6 +138,50 @@ fn check_start(start: Start, now: Now) -> Result<(), Error> {
         }),
         _ => Ok(()),
     }
+}
+
+/// The options of messages, as `COMMAND DOCS` shows them.
+pub mod argument {
+    use super::{Argument, Kind};
+
+    /// When it becomes ready.
+    pub const START: Argument = Argument::new(
+        "start",
+        Kind::OneOf(&[
+            Argument::new("ms", Kind::Integer).after("DELAY"),
+            Argument::new("unix-ms", Kind::UnixTime).after("AT"),
+        ]),
+    )
+    .optional();
+    /// Its lock time.
+    pub const LOCK: Argument = Argument::new("ms", Kind::Integer).after("LOCK").optional();
+    /// Its limit of deliveries.
+    pub const ATTEMPTS: Argument = Argument::new("n", Kind::Integer)
+        .after("ATTEMPTS")
+        .optional();
+    /// Its priority.
+    pub const PRIORITY: Argument = Argument::new("p", Kind::Integer)
+        .after("PRIORITY")
+        .optional();
+    /// Its time to live.
+    pub const TTL: Argument = Argument::new(
+        "ttl",
+        Kind::Block(&[
+            Argument::new("ms", Kind::Integer).after("TTL"),
+            Argument::word("bury", "BURY").optional(),
+        ]),
+    )
+    .optional();
+    /// Its group.
+    pub const GROUP: Argument = Argument::new("g", Kind::Text).after("GROUP").optional();
+    /// Its headers.
+    pub const HEADERS: Argument = Argument::new("bytes", Kind::Text)
+        .after("HEADERS")
+        .optional();
+    /// Whether a copy may wait.
+    pub const REQUEUE: Argument = Argument::word("requeue", "REQUEUE").optional();
+    /// Whether it may replace what waits.
+    pub const UPDATE: Argument = Argument::word("update", "UPDATE").optional();
 }
 
 impl Command for MqEnqueue {
@@ -103,35 +202,15 @@ impl Command for MqEnqueue {
             Argument::QUEUE,
             Argument::new("payload", Kind::Text),
             Argument::new("id", Kind::Text).after("ID").optional(),
-            Argument::new(
-                "start",
-                Kind::OneOf(&[
-                    Argument::new("ms", Kind::Integer).after("DELAY"),
-                    Argument::new("unix-ms", Kind::UnixTime).after("AT"),
-                ]),
-            )
-            .optional(),
-            Argument::new("ms", Kind::Integer).after("LOCK").optional(),
-            Argument::new("n", Kind::Integer)
-                .after("ATTEMPTS")
-                .optional(),
-            Argument::new("p", Kind::Integer)
-                .after("PRIORITY")
-                .optional(),
-            Argument::new(
-                "ttl",
-                Kind::Block(&[
-                    Argument::new("ms", Kind::Integer).after("TTL"),
-                    Argument::word("bury", "BURY").optional(),
-                ]),
-            )
-            .optional(),
-            Argument::new("g", Kind::Text).after("GROUP").optional(),
-            Argument::new("bytes", Kind::Text)
-                .after("HEADERS")
-                .optional(),
-            Argument::word("requeue", "REQUEUE").optional(),
-            Argument::word("update", "UPDATE").optional(),
+            argument::START,
+            argument::LOCK,
+            argument::ATTEMPTS,
+            argument::PRIORITY,
+            argument::TTL,
+            argument::GROUP,
+            argument::HEADERS,
+            argument::REQUEUE,
+            argument::UPDATE,
         ],
         details: include_str!("enqueue.md"),
     };
@@ -143,10 +222,7 @@ impl Command for MqEnqueue {
             return turn::obey(ctx, name, |queue| queue.replay_enqueue(&request));
         }
         let now = clock::now(ctx);
-        check_start(request.start, now.server())?;
-        if request.expires_before_start(now.server().instant()) {
-            return Err(Error::ExpiresBeforeStart);
-        }
+        check(&request, now.server())?;
         let enqueued = turn::take(
             ctx,
             name,
@@ -166,13 +242,11 @@ impl Command for MqEnqueue {
                 queue.enqueue(turn, &request)
             },
         )?;
-        let Enqueued { outcome, id } = enqueued.ok_or(Error::Internal)?;
-        if let Outcome::Full(full) = outcome {
+        let enqueued = enqueued.ok_or(Error::Internal)?;
+        if let Outcome::Full(full) = enqueued.outcome {
             return Err(Error::Full(full));
         }
-        ctx.reply_array(2);
-        ctx.reply_bulk(outcome.name().as_bytes());
-        ctx.reply_bulk(id.bytes());
+        reply(ctx, &enqueued);
         Ok(())
     }
 }

@@ -17,6 +17,7 @@ pub mod latency;
 pub mod limit;
 pub mod limits;
 pub mod mdone;
+pub mod menqueue;
 #[cfg(test)]
 mod page;
 pub mod pause;
@@ -32,6 +33,7 @@ use crate::redis::Registered;
 /// All commands, in the order of the documentation.
 pub const COMMANDS: &[Registered] = &[
     Registered::of::<enqueue::MqEnqueue>(),
+    Registered::of::<menqueue::MqMenqueue>(),
     Registered::of::<cancel::MqCancel>(),
     Registered::of::<dequeue::MqDequeue>(),
     Registered::of::<done::MqDone>(),

@@ -216,17 +216,30 @@ impl Queue {
 
     #[cold]
     fn count_if_full(&mut self, group: &[u8]) -> Option<Full> {
-        let full = self.full(group);
+        let full = self.full_by(group, 1, 1, 0);
         if full.is_some() {
             count(&mut self.refused);
         }
         full
     }
 
-    fn full(&self, group: &[u8]) -> Option<Full> {
-        let bytes = self.limits().bytes;
-        let is_too_large = bytes.is_some_and(|most| self.bytes() as u64 >= most);
-        match self.length_full(group) {
+    /// Counts messages that limits have refused.
+    pub(crate) fn count_refused(&mut self, messages: u64) {
+        self.refused = self.refused.saturating_add(messages);
+    }
+
+    /// Why `added` more messages would pass a limit if `joined` more are in `group` then and the last of
+    /// them finds `bytes` more in memory.
+    pub(crate) fn full_by(
+        &self,
+        group: &[u8],
+        added: u64,
+        joined: u64,
+        bytes: u64,
+    ) -> Option<Full> {
+        let most = self.limits().bytes.filter(|_| added != 0);
+        let is_too_large = most.is_some_and(|most| self.bytes() as u64 + bytes >= most);
+        match self.length_full_by(group, added, joined) {
             Some(Full::GroupLength) | None if is_too_large => Some(Full::Bytes),
             full => full,
         }
@@ -234,24 +247,32 @@ impl Queue {
 
     /// Why one more message of `group` would pass a length.
     pub(crate) fn length_full(&self, group: &[u8]) -> Option<Full> {
+        self.length_full_by(group, 1, 1)
+    }
+
+    fn length_full_by(&self, group: &[u8], added: u64, joined: u64) -> Option<Full> {
         let counts = &self.counts;
         let open = counts.ready + counts.delayed + counts.locked + counts.locked_with_copy;
-        let length = self.limits().length;
-        if length.is_some_and(|most| open as u64 >= most) {
+        let length = self.limits().length.filter(|_| added != 0);
+        if length.is_some_and(|most| open as u64 + added > most) {
             return Some(Full::Length);
         }
-        self.group_full(group)
+        self.group_full_by(group, joined)
     }
 
     /// Why a message that is there may not join `group`.
     pub(crate) fn group_full(&self, group: &[u8]) -> Option<Full> {
-        let groups = self.groups.as_ref()?;
+        self.group_full_by(group, 1)
+    }
+
+    fn group_full_by(&self, group: &[u8], joined: u64) -> Option<Full> {
+        let groups = self.groups.as_ref().filter(|_| joined != 0)?;
         let (most, open) = match self.find_group(group) {
             Some(group) => (groups.limits(group).length, groups.get(group).open),
             None if group.is_empty() => return None,
             None => (groups.shared().length, 0),
         };
-        most.is_some_and(|most| u64::from(open) >= most)
+        most.is_some_and(|most| u64::from(open) + joined > most)
             .then_some(Full::GroupLength)
     }
 

@@ -156,10 +156,23 @@ impl<'a> Enqueue<'a> {
 
 impl Queue {
     /// Adds, updates or requeues as the contract's table says.
+    #[inline]
     pub fn enqueue<'a>(&mut self, turn: &mut Turn<'_>, request: &Enqueue<'a>) -> Enqueued<'a> {
+        self.enqueue_with(turn, request, false)
+    }
+
+    /// The same; with `has_room` no limit is asked, since one was for all messages of a batch.
+    #[inline]
+    pub(crate) fn enqueue_with<'a>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        request: &Enqueue<'a>,
+        has_room: bool,
+    ) -> Enqueued<'a> {
         self.let_time_act(turn);
+        let group = request.group.unwrap_or_default();
         let Some(id) = request.id else {
-            if let Some(full) = self.is_full(request.group.unwrap_or_default()) {
+            if let Some(full) = (!has_room).then(|| self.is_full(group)).flatten() {
                 let id = IdText::new(Key::Bytes(&[]));
                 let outcome = Outcome::Full(full);
                 return Enqueued { outcome, id };
@@ -174,8 +187,11 @@ impl Queue {
         };
         let key = Key::of(id);
         let outcome = match self.find_by_now(turn, &key) {
-            Some(slot) => self.enqueue_again(turn, slot, request),
-            None => self.enqueue_new(turn, key, request),
+            Some(slot) => self.enqueue_again(turn, slot, request, has_room),
+            None => match (!has_room).then(|| self.is_full(group)).flatten() {
+                Some(full) => Outcome::Full(full),
+                None => self.enqueue_new(turn, key, request),
+            },
         };
         Enqueued {
             outcome,
@@ -185,9 +201,6 @@ impl Queue {
 
     #[inline]
     fn enqueue_new(&mut self, turn: &mut Turn<'_>, key: Key<'_>, request: &Enqueue<'_>) -> Outcome {
-        if let Some(full) = self.is_full(request.group.unwrap_or_default()) {
-            return Outcome::Full(full);
-        }
         self.enter_frame(turn);
         self.emit_and_add(turn, key, request);
         Outcome::Added
@@ -218,7 +231,13 @@ impl Queue {
     }
 
     /// The id has a live message, and time has acted on it.
-    fn enqueue_again(&mut self, turn: &mut Turn<'_>, slot: u32, request: &Enqueue<'_>) -> Outcome {
+    fn enqueue_again(
+        &mut self,
+        turn: &mut Turn<'_>,
+        slot: u32,
+        request: &Enqueue<'_>,
+        has_room: bool,
+    ) -> Outcome {
         let now = turn.now.instant();
         // One that has expired would not have been found.
         let status = self.status_of(slot, now).unwrap_or(Status::DoneAwaitingGc);
@@ -232,7 +251,7 @@ impl Queue {
                     },
                 };
                 let group = request.group.unwrap_or_default();
-                if self.group_name(self.messages.get(slot)) != group {
+                if !has_room && self.group_name(self.messages.get(slot)) != group {
                     if let Some(full) = self.group_full(group) {
                         count(&mut self.refused);
                         return Outcome::Full(full);

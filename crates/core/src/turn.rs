@@ -53,6 +53,11 @@ impl<'a> Turn<'a> {
         self.log.bytes.len()
     }
 
+    /// Makes room for effects that are about so long.
+    pub(crate) fn expect_effects(&mut self, bytes: usize) {
+        self.log.bytes.reserve(HEADER + bytes);
+    }
+
     /// Lets the log spell out every effect: there is no client's command that replicas could run.
     pub fn spell_out(&mut self) {
         self.log.spelled_out = true;

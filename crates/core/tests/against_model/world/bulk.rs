@@ -1,12 +1,50 @@
-//! MQ.MDONE.
+//! MQ.MENQUEUE and MQ.MDONE.
 
 use redis_mq_core::{Ended, Stale, Token};
 
 use super::replica::Command;
-use super::step::{self, Target};
+use super::step::{self, Id, Target};
 use super::World;
 
 impl World {
+    pub fn enqueue_many(&mut self, enqueue: &step::Enqueue, ids: &[Option<Id>]) {
+        let (now, max_dead) = (self.now(), self.settings.max_dead as usize);
+        let ids = ids.iter().map(|id| id.as_ref().and_then(|id| self.id(id)));
+        let ids: Vec<Option<Vec<u8>>> = ids.collect();
+        let mut enqueue = self.with_its_own_expiry(enqueue);
+        // Those of a batch expire at the same instant, in no order that is promised.
+        enqueue.ttl = enqueue.ttl.filter(|_| ids.len() == 1);
+        let mut made = Vec::new();
+        self.turn(
+            Command::Other,
+            |queue, turn| {
+                let payload = &enqueue.payload[..];
+                let messages = ids.iter().map(|id| (id.as_deref(), payload));
+                let mut reply = Vec::new();
+                let full = queue.enqueue_many(turn, &enqueue.request(None), messages, |one| {
+                    reply.push((one.outcome, one.id.bytes().to_vec()));
+                });
+                assert_eq!(full, Ok(()), "there are no limits");
+                reply
+            },
+            |model, reply| {
+                assert_eq!(reply.len(), ids.len());
+                for (id, (outcome, reply_id)) in ids.iter().zip(reply) {
+                    model.act(now, max_dead);
+                    match id {
+                        Some(id) => assert_eq!(&reply_id, id),
+                        None => made.push(reply_id.clone()),
+                    }
+                    let request = enqueue.model_request(now);
+                    assert_eq!(outcome, model.enqueue(now, &reply_id, request));
+                }
+            },
+        );
+        for made in made {
+            self.was_made(made);
+        }
+    }
+
     pub fn done_many(&mut self, targets: &[Target], verdict: &step::Verdict) {
         let (now, settings) = (self.now(), self.settings);
         let max_dead = settings.max_dead as usize;

@@ -126,6 +126,7 @@ impl World {
     pub fn step(&mut self, step: &Step) {
         match step {
             Step::Enqueue(enqueue) => self.enqueue(enqueue),
+            Step::EnqueueMany(enqueue, ids) => self.enqueue_many(enqueue, ids),
             Step::Dequeue {
                 count,
                 lock,
@@ -211,21 +212,27 @@ impl World {
             },
         );
         if let Some(made) = made {
-            let uuid = uuid::Uuid::try_parse_ascii(&made).expect("made ids are UUIDs");
-            assert_eq!(uuid.get_version_num(), 7);
-            let mut text = [0; 36];
-            assert_eq!(uuid.hyphenated().encode_lower(&mut text).as_bytes(), made);
-            let ms = uuid.as_u128() >> 80;
-            assert_eq!(ms, u128::from(now), "made ids carry their time");
-            if let Some(last) = self.made.last().filter(|last| last[..13] == made[..13]) {
-                assert!(
-                    last < &made,
-                    "ids of one millisecond sort in the order they were made"
-                );
-            }
-            assert!(!self.made.contains(&made), "an id was made twice");
-            self.made.push(made);
+            self.was_made(made);
         }
+    }
+
+    /// Checks an id that the queue made.
+    fn was_made(&mut self, made: Vec<u8>) {
+        let now = self.now();
+        let uuid = uuid::Uuid::try_parse_ascii(&made).expect("made ids are UUIDs");
+        assert_eq!(uuid.get_version_num(), 7);
+        let mut text = [0; 36];
+        assert_eq!(uuid.hyphenated().encode_lower(&mut text).as_bytes(), made);
+        let ms = uuid.as_u128() >> 80;
+        assert_eq!(ms, u128::from(now), "made ids carry their time");
+        if let Some(last) = self.made.last().filter(|last| last[..13] == made[..13]) {
+            assert!(
+                last < &made,
+                "ids of one millisecond sort in the order they were made"
+            );
+        }
+        assert!(!self.made.contains(&made), "an id was made twice");
+        self.made.push(made);
     }
 
     fn dequeue(&mut self, count: usize, lock: Option<Ms>, from_server: bool) -> usize {

@@ -13,6 +13,8 @@ use crate::model::{self, Item, Ms};
 #[derive(Clone, Debug)]
 pub enum Step {
     Enqueue(Enqueue),
+    /// The same with each of these ids.
+    EnqueueMany(Enqueue, Vec<Option<Id>>),
     Dequeue {
         count: usize,
         lock: Option<Ms>,
@@ -334,6 +336,8 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
     let count = prop_oneof![3 => Just(1usize), 1 => 1..5usize];
     prop_oneof![
         10 => enqueue(option::weighted(0.8, id())).prop_map(Step::Enqueue),
+        3 => (enqueue(Just(None)), vec(option::weighted(0.8, id()), 1..5))
+            .prop_map(|(enqueue, ids)| Step::EnqueueMany(enqueue, ids)),
         8 => (count, lock, prop::bool::weighted(0.1)).prop_map(|(count, lock, from_server)| {
             Step::Dequeue { count, lock, from_server }
         }),

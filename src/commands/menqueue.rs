@@ -1,0 +1,185 @@
+//! MQ.MENQUEUE
+
+use std::mem;
+
+use redis_mq_core::{Enqueue, Start};
+
+use super::enqueue::{argument, check, reply, Options};
+use super::record::{Access, Argument, Group, Kind, Record};
+use crate::clock;
+use crate::error::Error;
+use crate::parse::{is, once, ArgList, Cursor, MAX_BATCH};
+use crate::redis::{Args, Command, Ctx};
+use crate::turn::{self, Missing, ReplicateAs};
+
+/// The command.
+pub struct MqMenqueue;
+
+const FIRST_PAYLOAD: usize = 3;
+
+/// Messages with the same options.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EnqueueMany<'a, L> {
+    args: L,
+    /// How many messages.
+    pub count: usize,
+    /// Where their ids begin, if they are given.
+    first_id: Option<usize>,
+    /// What all of them have alike; no id and no payload.
+    pub template: Enqueue<'a>,
+}
+
+impl<'a, L: ArgList<'a>> EnqueueMany<'a, L> {
+    /// Reads the arguments after the queue; all are checked before the first message is added.
+    pub fn parse(args: L) -> Result<EnqueueMany<'a, L>, Error> {
+        let mut cursor = Cursor::new(args, FIRST_PAYLOAD - 1);
+        let count = cursor.integer("count", 1, MAX_BATCH)? as usize; // at most MAX_BATCH
+        cursor.pass_over(count)?;
+        let (mut template, mut options) = (Enqueue::new(b""), Options::default());
+        let mut first_id = None;
+        while let Some(option) = cursor.word() {
+            if is(option, "IDS") {
+                once(&mut first_id, cursor.position())?;
+                for _ in 0..count {
+                    cursor.id()?;
+                }
+            } else {
+                options.read(option, &mut cursor)?;
+            }
+        }
+        options.give_to(&mut template)?;
+        Ok(EnqueueMany {
+            args,
+            count,
+            first_id,
+            template,
+        })
+    }
+
+    /// Ids and payloads, as they were given.
+    pub fn messages(&self) -> impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])> + Clone + '_ {
+        let (args, first_id) = (self.args, self.first_id);
+        (0..self.count).map_while(move |n| {
+            let id = first_id.and_then(|first| args.at(first + n));
+            Some((id, args.at(FIRST_PAYLOAD + n)?))
+        })
+    }
+}
+
+impl Command for MqMenqueue {
+    const RECORD: &'static Record = &Record {
+        name: "mq.menqueue",
+        syntax: "MQ.MENQUEUE queue count payload [payload ...] [IDS id [id ...]] \
+                 [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] [PRIORITY p] [TTL ms [BURY]] \
+                 [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
+        summary: "Adds many messages with the same options.",
+        complexity: "O(n) with n the number of messages",
+        since: "0.1.0",
+        group: Group::Producers,
+        arity: -4,
+        flags: "write deny-oom",
+        newer_flags: &[],
+        key: Some(Access::Insert),
+        tips: "nondeterministic_output",
+        arguments: &[
+            Argument::QUEUE,
+            Argument::new("count", Kind::Integer),
+            Argument::new("payload", Kind::Text).multiple(),
+            Argument::new("id", Kind::Text)
+                .after("IDS")
+                .optional()
+                .multiple(),
+            argument::START,
+            argument::LOCK,
+            argument::ATTEMPTS,
+            argument::PRIORITY,
+            argument::TTL,
+            argument::GROUP,
+            argument::HEADERS,
+            argument::REQUEUE,
+            argument::UPDATE,
+        ],
+        details: include_str!("menqueue.md"),
+    };
+
+    fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
+        let name = args.key(1).ok_or(Error::Internal)?;
+        let request = EnqueueMany::parse(args)?;
+        let now = clock::now(ctx);
+        check(&request.template, now.server())?;
+        let added = turn::take(
+            ctx,
+            name,
+            Missing::Create,
+            now,
+            ReplicateAs::Effects,
+            |queue, turn| {
+                let mut template = request.template;
+                if let Start::At(at) = &mut template.start {
+                    *at = now.of(queue).meant(*at);
+                }
+                let mut is_first = true;
+                queue.enqueue_many(turn, &template, request.messages(), |one| {
+                    if mem::take(&mut is_first) {
+                        ctx.reply_array(request.count);
+                    }
+                    reply(ctx, &one);
+                })
+            },
+        )?;
+        added.ok_or(Error::Internal)?.map_err(Error::Full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::tests::words;
+
+    fn parse(line: &'static str) -> Result<EnqueueMany<'static, &'static [&'static [u8]]>, Error> {
+        EnqueueMany::parse(&*words(line).leak())
+    }
+
+    #[test]
+    fn payloads_and_ids_may_look_like_options_since_they_are_counted() {
+        let request = parse("MQ.MENQUEUE q 2 IDS UPDATE ids REQUEUE IDS UPDATE LOCK 5").unwrap();
+        let messages: Vec<_> = request.messages().collect();
+        let expected = [
+            (Some(&b"REQUEUE"[..]), &b"IDS"[..]),
+            (Some(b"IDS"), b"UPDATE"),
+        ];
+        assert_eq!(messages, expected);
+        assert!(request.template.update && !request.template.requeue);
+        assert!(request.template.lock.is_some());
+        let plain = parse("MQ.MENQUEUE q 1 p").unwrap();
+        assert_eq!(plain.messages().collect::<Vec<_>>(), [(None, &b"p"[..])]);
+    }
+
+    #[test]
+    fn what_is_wrong_anywhere_refuses_all() {
+        for line in [
+            "MQ.MENQUEUE q 2 p",
+            "MQ.MENQUEUE q 1 p p",
+            "MQ.MENQUEUE q 1 p ID a",
+            "MQ.MENQUEUE q 2 p p IDS a",
+            "MQ.MENQUEUE q 1 p IDS a b",
+            "MQ.MENQUEUE q 1 p IDS a IDS a",
+            "MQ.MENQUEUE q 1 p BURY",
+            "MQ.MENQUEUE q 1 p THEN p",
+        ] {
+            assert_eq!(parse(line), Err(Error::Syntax), "{line}");
+        }
+        let (what, min, max) = ("count", 1, MAX_BATCH);
+        for line in [
+            "MQ.MENQUEUE q 0 p",
+            "MQ.MENQUEUE q 10001 p",
+            "MQ.MENQUEUE q p",
+        ] {
+            let error = Err(Error::OutOfRange { what, min, max });
+            assert_eq!(parse(line), error, "{line}");
+        }
+        let (what, min, max) = ("id", 1, 512);
+        let error = Err(Error::Length { what, min, max });
+        assert_eq!(parse("MQ.MENQUEUE q 2 p p IDS a "), error);
+    }
+}
