@@ -12,7 +12,15 @@ static BACKOFF_MAX_MS: NumberSetting =
     NumberSetting::new(c"backoff-max-ms", 86_400_000, 1, TEN_YEARS_MS);
 static MAX_DEAD: NumberSetting = NumberSetting::new(c"max-dead", 10_000, 0, u32::MAX as i64);
 
-static SETTINGS: [&NumberSetting; 4] = [&LOCK_MS, &BACKOFF_FACTOR_MS, &BACKOFF_MAX_MS, &MAX_DEAD];
+static IDLE_MS: NumberSetting = NumberSetting::new(c"idle-ms", 0, 0, TEN_YEARS_MS);
+
+static SETTINGS: [&NumberSetting; 5] = [
+    &LOCK_MS,
+    &BACKOFF_FACTOR_MS,
+    &BACKOFF_MAX_MS,
+    &MAX_DEAD,
+    &IDLE_MS,
+];
 
 /// How long a delivery is locked where neither message nor consumer says so, in milliseconds.
 #[inline]
@@ -36,6 +44,12 @@ pub fn backoff_max_ms() -> u64 {
 #[inline]
 pub fn max_dead() -> u32 {
     MAX_DEAD.value() as u32 // at most 2^32 - 1
+}
+
+/// How long a queue stays that holds nothing and has no settings, in milliseconds. 0 lets all stay.
+#[inline]
+pub fn idle_ms() -> u64 {
+    IDLE_MS.value() as u64
 }
 
 /// Takes the arguments of `loadmodule`, then offers the settings to the server. What an argument says
@@ -108,7 +122,10 @@ mod tests {
     #[test]
     fn load_arguments_set_values_with_or_without_the_prefix() {
         assert_eq!(lock_ms(), 3_600_000);
-        assert_eq!(apply(&words("lock-ms 5000 MQ.Max-Dead 0")[..]), Ok(()));
+        assert_eq!(
+            apply(&words("lock-ms 5000 MQ.Max-Dead 0 idle-ms 0")[..]),
+            Ok(())
+        );
         assert_eq!((lock_ms(), max_dead()), (5000, 0));
         assert_eq!((backoff_factor_ms(), backoff_max_ms()), (2200, 86_400_000));
     }

@@ -72,7 +72,10 @@ pub static EXPIRED_LOCKS: Gauge = Gauge::new();
 /// Dead letters sent again since the server started.
 pub static REDRIVEN: Gauge = Gauge::new();
 
-static SINCE_START: [(&CStr, &Gauge); 9] = [
+/// Queues that have gone by themselves since the server started.
+pub static IDLED_QUEUES: Gauge = Gauge::new();
+
+static SINCE_START: [(&CStr, &Gauge); 10] = [
     (c"total_enqueued", &ENQUEUED),
     (c"total_delivered", &DELIVERED),
     (c"total_done", &DONE),
@@ -82,6 +85,7 @@ static SINCE_START: [(&CStr, &Gauge); 9] = [
     (c"total_expired", &EXPIRED),
     (c"total_redriven", &REDRIVEN),
     (c"total_dead_dropped", &DEAD_DROPPED),
+    (c"total_idled_queues", &IDLED_QUEUES),
 ];
 
 /// Queues in memory.

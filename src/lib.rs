@@ -17,6 +17,7 @@ mod datatype;
 mod error;
 mod eviction;
 mod glob;
+mod idle;
 mod info;
 mod looks;
 mod parse;

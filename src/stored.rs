@@ -1,6 +1,6 @@
 //! What a queue's key holds: the queue, at work or at rest, and what the module needs beside it.
 
-use redis_mq_core::{Queue, Relocate, Resting, Timestamp};
+use redis_mq_core::{Queue, Relocate, Resting, Span, Timestamp};
 
 use crate::clock::Moment;
 use crate::config;
@@ -117,14 +117,33 @@ impl StoredQueue {
     }
 
     /// When a look has something to do, in steady time: see [`Queue::next_due_by_server`]. At once if there
-    /// are more dead letters than are kept.
+    /// are more dead letters than are kept, and when the queue goes by itself.
     #[inline]
     pub fn next_due(&self, now: Moment) -> Option<Timestamp> {
-        let queue = self.working()?;
+        let queue = match &self.body {
+            Body::Working(queue) if !queue.is_empty() => queue,
+            _ => return self.next_due_of_empty(now),
+        };
         if queue.has_letters_to_forget(config::max_dead()) {
             Some(Timestamp::ZERO)
         } else {
             queue.next_due_by_server(now.steady())
+        }
+    }
+
+    fn next_due_of_empty(&self, now: Moment) -> Option<Timestamp> {
+        let queue = self.working();
+        let due = queue.and_then(|queue| queue.next_due_by_server(now.steady()));
+        [due, self.idle_at()].into_iter().flatten().min()
+    }
+
+    /// When the queue goes by itself, in steady time; none if it stays.
+    pub fn idle_at(&self) -> Option<Timestamp> {
+        let idle = Span::from_millis(config::idle_ms());
+        match &self.body {
+            _ if self.in_step => None,
+            Body::Working(queue) => queue.idle_at(idle),
+            Body::Resting(resting) => resting.idle_at(idle),
         }
     }
 
@@ -144,7 +163,10 @@ impl StoredQueue {
         };
         if let Some(resting) = resting {
             self.body = Body::Resting(Box::new(resting));
-            self.look = wake::Handle::default();
+            // All that there can be to look at now is when it goes.
+            if self.idle_at().is_none() {
+                self.look = wake::Handle::default();
+            }
         }
     }
 

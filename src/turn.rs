@@ -27,6 +27,11 @@ use crate::wake;
 /// given does not count: see [`Queue::justified_token`].
 static LARGEST_TOKEN: AtomicU64 = AtomicU64::new(0);
 
+/// Lets no queue of this server give a token up to this one any more.
+pub fn account_for(token: Token) {
+    LARGEST_TOKEN.fetch_max(token.value(), Ordering::Relaxed);
+}
+
 /// The settings as they stand.
 #[inline]
 pub fn settings() -> Settings {

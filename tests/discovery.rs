@@ -198,7 +198,7 @@ fn the_documentation_names_every_option() {
             ("mq.info", "queue"),
             (
                 "mq.limit",
-                "queue GROUPS GROUP LENGTH BYTES INFLIGHT RATE BURST DEAD DEAD-AGE ATTEMPTS OFF",
+                "queue GROUPS GROUP LENGTH BYTES INFLIGHT RATE BURST DEAD DEAD-AGE ATTEMPTS IDLE OFF",
             ),
             ("mq.pause", "queue GROUP FOR"),
             ("mq.resume", "queue GROUP"),

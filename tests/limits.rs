@@ -106,6 +106,8 @@ fn a_wrong_limit_gives_one_error_and_changes_nothing() {
             "BURST 0",
             "DEAD x",
             "ATTEMPTS 0",
+            "IDLE 0",
+            "IDLE 315360000001",
             "INFLIGHT -1",
             "LENGTH 1.5",
         ];
@@ -129,6 +131,9 @@ fn a_wrong_limit_gives_one_error_and_changes_nothing() {
             "GROUPS BYTES 5",
             "GROUP a DEAD 5",
             "GROUPS ATTEMPTS 5",
+            "GROUP a IDLE 5",
+            "IDLE",
+            "IDLE 1 IDLE OFF",
             "GROUPS GROUPS",
         ];
         for options in syntax {

@@ -75,6 +75,9 @@ impl<'a> Limit<'a> {
             } else if is(option, "ATTEMPTS") {
                 let attempts = value(args, |args| args.count("ATTEMPTS", 1))?;
                 once(&mut changes.attempts, attempts)?;
+            } else if is(option, "IDLE") {
+                let idle = value(args, |args| args.integer("IDLE", 1, MAX_DURATION_MS))?;
+                once(&mut changes.idle, idle.map(Span::from_millis))?;
             } else {
                 return Err(Error::Syntax);
             }
@@ -82,7 +85,8 @@ impl<'a> Limit<'a> {
         let of_queue = changes.bytes.is_some()
             || changes.dead.is_some()
             || changes.dead_age.is_some()
-            || changes.attempts.is_some();
+            || changes.attempts.is_some()
+            || changes.idle.is_some();
         let scope = scope.unwrap_or(Scope::Queue);
         if scope != Scope::Queue && of_queue {
             return Err(Error::Syntax);
@@ -120,7 +124,7 @@ impl Command for MqLimit {
     const RECORD: &'static Record = &Record {
         name: "mq.limit",
         syntax: "MQ.LIMIT queue [GROUPS | GROUP g] [LENGTH n] [BYTES n] [INFLIGHT n] [RATE n ms] [BURST b] \
-                 [DEAD n] [DEAD-AGE ms] [ATTEMPTS n]",
+                 [DEAD n] [DEAD-AGE ms] [ATTEMPTS n] [IDLE ms]",
         summary: "Sets or shows the limits of a queue or of its groups.",
         complexity: "O(1); O(g) with g the number of groups for GROUPS",
         since: "0.1.0",
@@ -155,6 +159,7 @@ impl Command for MqLimit {
             limit_argument!("dead", "DEAD"),
             limit_argument!("dead-age", "DEAD-AGE"),
             limit_argument!("attempts", "ATTEMPTS"),
+            limit_argument!("idle", "IDLE"),
         ],
         details: include_str!("limit.md"),
     };
@@ -224,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_is_of_the_queue_alone_is_none_of_groups() {
-        for options in ["BYTES 1", "DEAD OFF", "DEAD-AGE 1", "ATTEMPTS 1"] {
+        for options in ["BYTES 1", "DEAD OFF", "DEAD-AGE 1", "ATTEMPTS 1", "IDLE 1"] {
             assert!(parse(options).is_ok(), "{options}");
             for scope in ["GROUPS", "GROUP g"] {
                 let error = parse(&format!("{scope} {options}"));

@@ -76,6 +76,7 @@ fn show_queue(ctx: &Ctx, limits: &QueueLimits) {
             ("dead", number(limits.dead)),
             ("dead-age", number(limits.dead_age.map(Span::millis))),
             ("attempts", number(limits.attempts)),
+            ("idle", number(limits.idle.map(Span::millis))),
         ],
     );
 }

@@ -141,6 +141,24 @@ impl Ctx {
         }
     }
 
+    /// Sends the deletion of the key to the replicas and the append-only file. False where the server
+    /// knows no such command, as one that an operator renamed: then they keep the key.
+    #[must_use]
+    pub fn replicate_deletion(&self, key: KeyName<'_>) -> bool {
+        [c"DEL", c"UNLINK"].into_iter().any(|command| {
+            // SAFETY: the format "s" takes a string of the server.
+            let sent = unsafe {
+                call!(RedisModule_Replicate(
+                    self.raw(),
+                    command.as_ptr(),
+                    c"s".as_ptr(),
+                    key.raw(),
+                ))
+            };
+            sent == raw::REDISMODULE_OK as c_int
+        })
+    }
+
     /// Sends the command just as the client wrote it. Only for commands whose outcome depends on
     /// neither clock, chance nor choice.
     #[inline]
@@ -156,6 +174,17 @@ impl Ctx {
         if !keyspace::anyone_listens() {
             return;
         }
+        self.notify_of(raw::REDISMODULE_NOTIFY_MODULE, event, key);
+    }
+
+    /// Publishes the server's own event `del`, of class `g`, for a key that the module has deleted. No key
+    /// may be open, as in [`Ctx::notify`].
+    pub fn notify_deletion(&self, key: KeyName<'_>) {
+        self.notify_of(raw::REDISMODULE_NOTIFY_GENERIC, c"del", key);
+    }
+
+    #[inline]
+    fn notify_of(&self, class: c_int, event: &CStr, key: KeyName<'_>) {
         debug_assert!(
             borrow::is_free(),
             "a notification while a value is borrowed"
@@ -164,7 +193,7 @@ impl Ctx {
         unsafe {
             call!(RedisModule_NotifyKeyspaceEvent(
                 self.raw(),
-                raw::REDISMODULE_NOTIFY_MODULE,
+                class,
                 event.as_ptr(),
                 key.raw(),
             ));

@@ -42,6 +42,8 @@ struct State {
     last_asked: Option<(u64, Arc<Look>)>,
     /// How many dead letters a queue keeps, as it was last.
     max_dead: u32,
+    /// How long a queue stays that nobody uses, as it was last.
+    idle_ms: u64,
     /// The running timer, and the instant it fires at.
     timer: Option<(TimerId, u64)>,
 }
@@ -53,6 +55,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     rounds: Rounds::new(),
     last_asked: None,
     max_dead: 0,
+    idle_ms: 0,
     timer: None,
 });
 
@@ -194,10 +197,14 @@ impl State {
         self.plan.note(look, class, at, covers);
     }
 
-    /// Where queues are to keep fewer dead letters than before, those at rest have to learn of it.
+    /// Where queues are to keep fewer dead letters than before, or to go sooner by themselves, those at
+    /// rest have to learn of it.
     fn check_settings(&mut self) {
-        let max_dead = config::max_dead();
-        if max_dead < mem::replace(&mut self.max_dead, max_dead) {
+        let (max_dead, idle_ms) = (config::max_dead(), config::idle_ms());
+        let fewer = max_dead < mem::replace(&mut self.max_dead, max_dead);
+        let before = mem::replace(&mut self.idle_ms, idle_ms);
+        let sooner = idle_ms != 0 && (before == 0 || idle_ms < before);
+        if fewer || sooner {
             self.rounds.begin_anew();
         }
     }

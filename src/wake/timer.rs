@@ -8,6 +8,7 @@ use super::{state, State, PAUSED_RETRY_MS};
 use crate::authority::{self, Right};
 use crate::clock;
 use crate::datatype::QUEUE_TYPE;
+use crate::idle;
 use crate::looks::{Class, Look};
 use crate::redis::{Ctx, KeyName, Tick, WriteKey};
 use crate::stored::StoredQueue;
@@ -115,16 +116,22 @@ fn look_at_what_is_due(ctx: &Ctx) -> bool {
 /// Lets time act on one queue. Whatever queue is found at the place, it is looked after; the one that was
 /// meant may be elsewhere. In a slot that is still moving in time is the old owner's.
 fn look_after(ctx: &Ctx, name: KeyName<'_>, look: &Arc<Look>) {
+    let now = clock::read(ctx);
     let found = match WriteKey::open(ctx, &QUEUE_TYPE, name) {
-        Ok(key) => key.value().map(|stored| is_own(stored, look)),
+        Ok(key) => key
+            .value()
+            .map(|stored| (is_own(stored, look), idle::is_over(stored, now))),
         Err(_) => None, // a key of another type
     };
     let found = found.filter(|_| ctx.serves(name));
-    let now = clock::read(ctx);
-    if found != Some(true) {
+    if found.is_none_or(|(is_own, _)| !is_own) {
         state().missed(look, now.steady_ms());
     }
-    if found.is_none() {
+    let Some((_, is_over)) = found else {
+        return;
+    };
+    if is_over {
+        idle::let_go(ctx, name, now);
         return;
     }
     let acted = turn::take(

@@ -300,21 +300,6 @@ impl Queue {
         has_room && self.inflight_room() != 0
     }
 
-    /// When the queue may go, if nothing happens until then: it has held nothing and had no settings
-    /// but [`QueueLimits::idle`] since its last change. None if it stays. Whoever removes it sees to it
-    /// that a later queue of the same name goes on behind its tokens.
-    pub fn idle_at(&self, idle: Span) -> Option<Timestamp> {
-        let limits = self.limits();
-        let idle = limits.idle.unwrap_or(idle);
-        let only_idle = QueueLimits {
-            idle: limits.idle,
-            ..QueueLimits::default()
-        };
-        let is_bare =
-            self.is_empty() && self.groups.is_none() && limits == only_idle && !self.is_paused();
-        (is_bare && idle != Span::ZERO).then(|| self.frame.instant().after(idle))
-    }
-
     /// Bounds to be read from a snapshot.
     pub(crate) fn bounds_or_new(&mut self) -> &mut Bounds {
         self.bounds.get_or_insert_default()

@@ -52,6 +52,7 @@ mod fields;
 mod group_view;
 mod groups;
 mod id;
+mod idle;
 mod ids;
 mod index;
 mod inspect;

@@ -3,9 +3,11 @@
 use foldhash::fast::FixedState;
 
 use crate::eoq::Eoq;
+use crate::idle::Idleness;
 use crate::queue::Queue;
 use crate::relocate::Relocate;
 use crate::snapshot::Loader;
+use crate::types::{Span, Timestamp};
 
 /// A queue without messages. A pause that ends or a rate that is free again concerns nobody meanwhile.
 /// Its form is that of a snapshot, so that there is one list of what a queue keeps; beside it stands
@@ -16,12 +18,13 @@ pub struct Resting {
     hasher: FixedState,
     eoq: Eoq,
     refused: u64,
+    idleness: Option<Idleness>,
 }
 
 impl Queue {
     /// The queue at rest; none if it holds messages or groups.
     pub fn rest(&self) -> Option<Resting> {
-        if !self.is_empty() || self.groups.is_some() {
+        if !self.holds_nothing() {
             return None;
         }
         let mut chunks = Vec::new();
@@ -33,6 +36,7 @@ impl Queue {
             hasher: self.hasher.clone(),
             eoq: self.eoq,
             refused: self.refused,
+            idleness: self.idleness(),
         })
     }
 }
@@ -49,6 +53,12 @@ impl Resting {
         queue.eoq = self.eoq;
         queue.refused = self.refused;
         queue
+    }
+
+    /// [`Queue::idle_at`] of the queue.
+    #[inline]
+    pub fn idle_at(&self, idle: Span) -> Option<Timestamp> {
+        self.idleness?.ends_at(idle)
     }
 
     /// [`Queue::snapshot`] of the queue.
@@ -98,6 +108,9 @@ mod tests {
         let woken = resting.wake();
         assert_eq!(chunks(&woken), chunks(&queue));
         assert_eq!(woken.totals(), queue.totals());
+        let idle = Span::from_millis(9);
+        assert!(queue.idle_at(idle).is_some());
+        assert_eq!(resting.idle_at(idle), queue.idle_at(idle));
         let hash = |queue: &Queue| queue.hash(&Key::of(b"order"));
         assert_eq!(hash(&woken), hash(&queue), "what was numbered by it stays");
     }

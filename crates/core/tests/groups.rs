@@ -499,21 +499,6 @@ fn attempts_of_the_queue_count_from_the_next_delivery() {
     assert_eq!(pair.take(1), "", "dead");
 }
 
-#[test]
-fn an_empty_queue_without_settings_may_go_after_its_time() {
-    let mut pair = Pair::new();
-    pair.add("a", "g");
-    let idle = ms(500);
-    assert_eq!(pair.queue.idle_at(idle), None);
-    pair.take(1);
-    pair.done("a", Verdict::SUCCESS);
-    let at = pair.queue.idle_at(idle).expect("it is empty");
-    assert_eq!(at.millis(), START_US / 1000 + 500);
-    assert_eq!(pair.queue.idle_at(Span::ZERO), None, "never");
-    pair.limit(Scope::Queue, inflight(Some(1)));
-    assert_eq!(pair.queue.idle_at(idle), None, "it has a setting");
-}
-
 #[derive(Clone, Debug)]
 enum Step {
     Add {
