@@ -15,6 +15,9 @@ pub const MAX_ID_LEN: usize = 512;
 /// The most messages that one command adds or ends.
 pub const MAX_BATCH: u64 = 10_000;
 
+/// The most queues that one command takes messages from.
+pub const MAX_QUEUES: u64 = 1000;
+
 /// The arguments of a command, its name first.
 pub trait ArgList<'a>: Copy {
     /// The argument at `index`.

@@ -27,7 +27,7 @@ pub struct Record {
     pub flags: &'static str,
     /// Flags that older servers refuse, the most widely known first.
     pub newer_flags: &'static [&'static str],
-    /// How the first argument is used as a key; `None` for commands without a key.
+    /// How the key is used, or each of several: the first argument, or those that it counts; `None` for commands without a key.
     pub key: Option<Access>,
     /// Tips for clients and proxies, separated by spaces.
     pub tips: &'static str,
@@ -103,6 +103,22 @@ pub enum Kind {
 }
 
 impl Record {
+    /// Where the number of the keys stands that begin behind it, if the command has several.
+    pub const COUNT_OF_KEYS: usize = 1;
+
+    /// Whether the command has several keys, and their number before them.
+    pub const fn has_counted_keys(&self) -> bool {
+        let mut at = 0;
+        while at < self.arguments.len() {
+            let argument = &self.arguments[at];
+            if matches!(argument.kind, Kind::Key) && argument.multiple {
+                return true;
+            }
+            at += 1;
+        }
+        false
+    }
+
     /// Whether a call with that many arguments, the command's name included, is complete.
     #[inline]
     pub const fn accepts(&self, args: usize) -> bool {

@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use common::{contract, contract_on, Client, Lab};
 use redis_mq_testkit::{ReplyExt, Server};
 
-const WRITES: [&str; 10] = [
+const WRITES: [&str; 11] = [
     "MQ.ENQUEUE {} p",
     "MQ.MENQUEUE {} 2 p p",
     "MQ.DEQUEUE {}",
     "MQ.DEQUEUE {} BLOCK 1",
+    "MQ.MDEQUEUE 1 {}",
     "MQ.DONE {} id 5",
     "MQ.MDONE {} 1 id 5",
     "MQ.EXTEND {} id 5 5",

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{contract, contract_on, Client, Delivery, Lab, HOUR};
+use common::{contract_of_waiting, contract_of_waiting_on, Client, Delivery, Lab, HOUR};
 use redis_mq_testkit::{ReplyExt, Server};
 
 /// What a waiter got, and when its lock began.
@@ -19,7 +19,7 @@ fn block_for_an_hour() -> String {
 
 #[test]
 fn what_is_ready_is_served_without_waiting() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         for block in [0, 1, HOUR] {
             client.enqueue(&queue, "p", "ID a");
@@ -36,7 +36,7 @@ fn what_is_ready_is_served_without_waiting() {
 
 #[test]
 fn an_enqueue_wakes_whether_the_queue_exists_or_not() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         for exists in [false, true] {
             let queue = lab.queue();
@@ -57,7 +57,7 @@ fn an_enqueue_wakes_whether_the_queue_exists_or_not() {
 
 #[test]
 fn with_count_a_waiter_gets_an_array() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiter = lab.waiter(&queue, "BLOCK 0 COUNT 5");
         client.ok("MULTI");
@@ -77,7 +77,7 @@ fn with_count_a_waiter_gets_an_array() {
 
 #[test]
 fn the_end_of_a_delay_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         // Before and after the message is enqueued.
         for waits_first in [true, false] {
@@ -102,7 +102,7 @@ fn the_end_of_a_delay_wakes() {
 
 #[test]
 fn the_end_of_a_lock_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", "ID a");
         let first = client.dequeue(&queue, "LOCK 60").unwrap();
@@ -119,7 +119,7 @@ fn the_end_of_a_lock_wakes() {
 
 #[test]
 fn a_lock_that_is_extended_wakes_at_its_new_end_only() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", "ID a");
         let delivery = client.take(&queue);
@@ -136,7 +136,7 @@ fn a_lock_that_is_extended_wakes_at_its_new_end_only() {
 
 #[test]
 fn retry_release_and_the_end_of_a_backoff_wake() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         for (verdict, pause, attempt) in [
             ("RETRY", 0, 2),
@@ -158,7 +158,7 @@ fn retry_release_and_the_end_of_a_backoff_wake() {
 
 #[test]
 fn a_waiting_copy_wakes_at_the_end_of_the_run_and_of_the_window() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         for (verdict, pause) in [("", 0), ("BACKOFF 50", 50), ("ERROR", 0)] {
             let queue = lab.queue();
@@ -181,7 +181,7 @@ fn a_waiting_copy_wakes_at_the_end_of_the_run_and_of_the_window() {
 
 #[test]
 fn a_copy_wakes_when_the_last_lock_of_its_message_expires() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "old", "ID a ATTEMPTS 1");
         let delivery = client.take(&queue);
@@ -196,7 +196,7 @@ fn a_copy_wakes_when_the_last_lock_of_its_message_expires() {
 
 #[test]
 fn an_update_that_ends_the_delay_wakes_and_one_that_prolongs_it_does_not() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "old", &format!("ID a DELAY {HOUR}"));
         let mut waiter = lab.waiter(&queue, &block_for_an_hour());
@@ -219,7 +219,7 @@ fn an_update_that_ends_the_delay_wakes_and_one_that_prolongs_it_does_not() {
 
 #[test]
 fn an_earlier_message_than_the_one_waited_for_wakes_earlier() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", &format!("ID far DELAY {HOUR}"));
         let mut waiter = lab.waiter(&queue, &block_for_an_hour());
@@ -232,7 +232,7 @@ fn an_earlier_message_than_the_one_waited_for_wakes_earlier() {
 
 #[test]
 fn a_delay_ten_times_the_lock_is_delivered_once_when_due() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiters: Vec<Client> = (0..4)
             .map(|_| lab.waiter(&queue, &format!("BLOCK {HOUR} LOCK {}", HOUR / 100)))
@@ -253,7 +253,7 @@ fn a_delay_ten_times_the_lock_is_delivered_once_when_due() {
 
 #[test]
 fn many_delays_in_many_queues_each_wake_their_own_waiter() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         let mut waits: Vec<(Client, String, i64)> = (0..20)
             .map(|n| {
@@ -274,7 +274,7 @@ fn many_delays_in_many_queues_each_wake_their_own_waiter() {
 
 #[test]
 fn in_any_database_time_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         for db in [5, 15] {
             let queue = lab.queue();
             let mut client = lab.client();
@@ -294,13 +294,13 @@ fn in_any_database_time_wakes() {
 
 #[test]
 fn five_hundred_idle_waiters_leave_the_server_idle_and_are_all_served() {
-    contract_on(Server::builder(), |lab| {
+    contract_of_waiting_on(Server::builder(), |lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", &format!("ID later DELAY {HOUR}"));
         let mut waiters: Vec<Client> = (0..500)
             .map(|_| {
                 let mut waiter = lab.client();
-                waiter.send(&common::words(&format!("MQ.DEQUEUE {queue} BLOCK 0")));
+                waiter.send(&common::words(&lab.wait(&queue, "BLOCK 0")));
                 waiter
             })
             .collect();

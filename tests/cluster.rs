@@ -30,7 +30,8 @@ fn names(cluster: &Cluster) -> Vec<String> {
 #[test]
 fn every_command_works_on_the_queue_s_own_node_and_is_redirected_by_the_others() {
     let cluster = cluster(0);
-    for queue in names(&cluster) {
+    let queues = names(&cluster);
+    for queue in queues.clone() {
         let owner = cluster.owner(&queue);
         let mut conn = owner.conn();
         let mut everywhere = cluster.conn();
@@ -70,6 +71,7 @@ fn every_command_works_on_the_queue_s_own_node_and_is_redirected_by_the_others()
             &["MQ.ENQUEUE", &queue, "p"],
             &["MQ.DEQUEUE", &queue],
             &["MQ.DEQUEUE", &queue, "BLOCK", "0"],
+            &["MQ.MDEQUEUE", "2", &queue, &queue, "BLOCK", "0"],
             &["MQ.DONE", &queue, "a", &token],
             &["MQ.EXTEND", &queue, "a", &token, "5"],
             &["MQ.STATUS", &queue, "a"],
@@ -77,6 +79,12 @@ fn every_command_works_on_the_queue_s_own_node_and_is_redirected_by_the_others()
             &["MQ.CANCEL", &queue, "a"],
             &["MQ.INFO", &queue],
         ];
+        let elsewhere = queues
+            .iter()
+            .find(|other| cluster.slot(other) != cluster.slot(&queue));
+        let both = ["MQ.MDEQUEUE", "2", &queue, elsewhere.unwrap()];
+        let error = owner.wire().call(&both).unwrap_err();
+        assert!(error.starts_with("CROSSSLOT "), "{error}");
         let moved = format!("MOVED {} 127.0.0.1:{}", cluster.slot(&queue), owner.port());
         for other in cluster
             .primaries()
@@ -109,7 +117,11 @@ fn a_queue_moves_with_its_slot_and_its_waiting_consumers_are_redirected() {
         let empty = format!("{{{}}}:empty", hash_tag(&queue));
         assert_eq!(cluster.slot(&empty), slot);
         let mut waiters: Vec<_> = (0..2).map(|_| waiting(from, &empty)).collect();
-        from.wait_for_blocked(2);
+        let mut several = from.wire();
+        let other = format!("{{{}}}:other", hash_tag(&queue));
+        several.send(&["MQ.MDEQUEUE", "2", &other, &empty, "BLOCK", "0"]);
+        waiters.push(several);
+        from.wait_for_blocked(3);
 
         begin_move(slot, from, to);
         // Half way: what is there is served there, what is not is asked for at the new place.
@@ -216,7 +228,10 @@ fn an_atomic_slot_migration_takes_the_queue_along() {
     let slot = cluster.slot(queue);
     let empty = format!("{{{}}}:empty", hash_tag(queue));
     let mut waiter = waiting(from, &empty);
-    from.wait_for_blocked(1);
+    let mut several = from.wire();
+    let other = format!("{{{}}}:other", hash_tag(queue));
+    several.send(&["MQ.MDEQUEUE", "2", &other, &empty, "BLOCK", "0"]);
+    from.wait_for_blocked(2);
     let id = Cluster::node_id(to);
     call!(
         here,
@@ -231,6 +246,7 @@ fn an_atomic_slot_migration_takes_the_queue_along() {
     .unwrap();
     let moved = format!("MOVED {slot} 127.0.0.1:{}", to.port());
     assert_eq!(waiter.reply().unwrap_err(), moved);
+    assert_eq!(several.reply().unwrap_err(), moved);
     wait_until(PATIENCE, || {
         call!(there, "MQ.INFO", queue).is_ok_and(|info| !info.is_nil())
     });

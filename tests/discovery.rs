@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 21] = [
+const COMMANDS: [(&str, i64, i64); 22] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -28,6 +28,7 @@ const COMMANDS: [(&str, i64, i64); 21] = [
     ("mq.redrive", -3, 1),
     ("mq.mdone", -5, 1),
     ("mq.menqueue", -4, 1),
+    ("mq.mdequeue", -3, 0),
     ("mq.purge", -3, 1),
     ("mq.help", 1, 0),
 ];
@@ -100,7 +101,7 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
             let adds = ["mq.enqueue", "mq.menqueue"].contains(&name);
             assert_eq!(has("denyoom"), adds, "{name}: {flags:?}");
             assert!(!has("noscript") && !has("admin"), "{name}: {flags:?}");
-            if name == "mq.dequeue" && lab.has(7, 0) {
+            if ["mq.dequeue", "mq.mdequeue"].contains(&name) && lab.has(7, 0) {
                 assert!(has("blocking"), "{flags:?}");
             }
         }
@@ -118,6 +119,8 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.MENQUEUE q 2 p p IDS id id DELAY 5",
             "MQ.DEQUEUE q COUNT 5 BLOCK 0",
             "MQ.DEQUEUE q EOQ 1 2 3 4 5",
+            "MQ.MDEQUEUE 1 q COUNT 5 BLOCK 0",
+            "MQ.MDEQUEUE 2 q q COUNT 5",
             "MQ.DONE q id 5 ERROR REASON why",
             "MQ.MDONE q 2 id 5 id 6 RETRY BACKOFF 5",
             "MQ.EXTEND q id 5 5",
@@ -142,7 +145,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
                     "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.LATENCY" | "MQ.LIMITS" | "MQ.PEEK"
                     | "MQ.SCAN" => &["RO", "access"],
                     "MQ.ENQUEUE" | "MQ.MENQUEUE" => &["RW", "insert"],
-                    "MQ.DEQUEUE" => &["RW", "access", "update"],
+                    "MQ.DEQUEUE" | "MQ.MDEQUEUE" => &["RW", "access", "update"],
                     "MQ.EXTEND" | "MQ.REDRIVE" => &["RW", "update"],
                     _ => &["RW", "delete"],
                 };
@@ -183,6 +186,7 @@ fn the_documentation_names_every_option() {
                 "queue count payload IDS DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS REQUEUE UPDATE",
             ),
             ("mq.dequeue", "queue COUNT LOCK BLOCK EOQ"),
+            ("mq.mdequeue", "numqueues queue COUNT LOCK BLOCK"),
             (
                 "mq.done",
                 "queue id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP",

@@ -159,6 +159,17 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
             ),
             ("LOCK", "MQ.DEQUEUE Q LOCK VALUE", vec!["0", beyond, last]),
             ("BLOCK", "MQ.DEQUEUE Q BLOCK VALUE", vec![beyond, last]),
+            (
+                "numqueues",
+                "MQ.MDEQUEUE VALUE Q COUNT 1",
+                vec!["0", "1001", last],
+            ),
+            (
+                "COUNT",
+                "MQ.MDEQUEUE 1 Q COUNT VALUE",
+                vec!["0", "4294967296", last],
+            ),
+            ("BLOCK", "MQ.MDEQUEUE 1 Q BLOCK VALUE", vec![beyond, last]),
             ("token", "MQ.DONE Q held VALUE", vec![]),
             ("token", "MQ.DONE Q held VALUE RETRY", vec![]),
             (
@@ -383,6 +394,9 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
             scene.is_syntax_error(&format!("MQ.DONE Q held T {options}"));
             scene.is_syntax_error(&format!("MQ.MDONE Q 1 held T {options}"));
         }
+        for options in ["2 Q", "1 Q Q", "1 Q EOQ", "1 Q EOQ 5", "2 Q COUNT 5"] {
+            scene.is_syntax_error(&format!("MQ.MDEQUEUE {options}"));
+        }
         scene.is_syntax_error("MQ.MDONE Q 2 held T");
         for options in [
             "2 p",
@@ -445,6 +459,8 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.ENQUEUE",
             "MQ.ENQUEUE q",
             "MQ.DEQUEUE",
+            "MQ.MDEQUEUE",
+            "MQ.MDEQUEUE 1",
             "MQ.DONE",
             "MQ.DONE q",
             "MQ.DONE q id",
@@ -503,6 +519,8 @@ fn no_error_repeats_what_the_user_sent() {
             "MQ.DEQUEUE Q VALUE",
             "MQ.DEQUEUE Q COUNT VALUE",
             "MQ.DEQUEUE Q EOQ VALUE",
+            "MQ.MDEQUEUE VALUE Q",
+            "MQ.MDEQUEUE 1 Q VALUE",
             "MQ.DONE Q held VALUE",
             "MQ.DONE Q held T VALUE",
             "MQ.MENQUEUE Q VALUE p",

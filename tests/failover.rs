@@ -288,7 +288,10 @@ fn a_demoted_primary_lets_its_consumers_go_and_locks_nothing_for_them() {
             wire
         })
         .collect();
-    primary.wait_for_blocked(5);
+    let mut several = primary.wire();
+    several.send(&["MQ.MDEQUEUE", "2", "none", "q", "BLOCK", "0"]);
+    waiters.push(several);
+    primary.wait_for_blocked(6);
     primary.replica_of(&other);
     for wire in &mut waiters {
         let error = wire.reply().unwrap_err();

@@ -115,6 +115,7 @@ fn use_everything(wire: &mut Wire, queue: &str, ids: &[String]) {
         &["MQ.ENQUEUE", queue, "p", "ID", some, "REQUEUE", "UPDATE"],
         &["MQ.DEQUEUE", queue, "COUNT", "3", "LOCK", "1"],
         &["MQ.DEQUEUE", queue, "EOQ"],
+        &["MQ.MDEQUEUE", "2", queue, queue, "COUNT", "3", "LOCK", "1"],
         &["MQ.DONE", queue, some, "1", "RETRY", "BACKOFF", "EXP"],
         &["MQ.MENQUEUE", queue, "2", "p", "p", "IDS", some, "new"],
         &["MQ.MDONE", queue, "2", some, "1", some, "2", "RETRY"],
@@ -483,6 +484,7 @@ fn random_words_get_one_clear_reply_each() {
     let commands = [
         "MQ.ENQUEUE",
         "MQ.DEQUEUE",
+        "MQ.MDEQUEUE",
         "MQ.DONE",
         "MQ.MDONE",
         "MQ.MENQUEUE",

@@ -143,7 +143,7 @@ fn a_replica_tells_of_the_same_events_as_its_primary() {
     let (primary, replica) = (Server::start(), Server::start());
     replica.replica_of(&primary);
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
-        let lab = |server| Lab { server, protocol };
+        let lab = |server| Lab::new(server, protocol);
         let (there, here) = (lab(&primary), lab(&replica));
         let (mut client, queue) = (there.client(), there.queue());
         let mut listeners = [Listener::start(&there, "Ed"), Listener::start(&here, "Ed")];

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{contract, Client, Lab, HOUR};
+use common::{contract_of_waiting, Client, Lab, HOUR};
 use redis_mq_testkit::ReplyExt;
 
 /// Late, in milliseconds. Any tick that would be cheap enough for a server is longer.
@@ -37,7 +37,7 @@ fn wait(lab: &Lab<'_>, queue: &str) -> Client {
 
 #[test]
 fn at_the_end_of_a_delay_begun_before_the_wait() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         best_of_many(|| {
             let queue = lab.queue();
@@ -50,7 +50,7 @@ fn at_the_end_of_a_delay_begun_before_the_wait() {
 
 #[test]
 fn at_the_end_of_a_delay_begun_during_the_wait() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         best_of_many(|| {
             let queue = lab.queue();
@@ -64,7 +64,7 @@ fn at_the_end_of_a_delay_begun_during_the_wait() {
 
 #[test]
 fn at_the_end_of_a_delay_that_is_sooner_than_all_others() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", &format!("DELAY {HOUR}"));
         best_of_many(|| {
@@ -78,7 +78,7 @@ fn at_the_end_of_a_delay_that_is_sooner_than_all_others() {
 
 #[test]
 fn at_the_end_of_a_lock_and_of_one_that_was_set_anew() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         for before_the_wait in [true, false] {
             best_of_many(|| {
@@ -100,7 +100,7 @@ fn at_the_end_of_a_lock_and_of_one_that_was_set_anew() {
 
 #[test]
 fn at_the_end_of_a_backoff_and_of_a_window() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         for verdict in ["RETRY BACKOFF 30", "SUCCESS BACKOFF 30"] {
             best_of_many(|| {
@@ -122,7 +122,7 @@ fn at_the_end_of_a_backoff_and_of_a_window() {
 
 #[test]
 fn at_an_enqueue_and_a_release() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         best_of_many(|| {
             let queue = lab.queue();
@@ -140,7 +140,7 @@ fn at_an_enqueue_and_a_release() {
 
 #[test]
 fn when_a_queue_that_is_due_soon_is_put_in_place() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         best_of_many(|| {
             let (source, queue) = (lab.queue(), lab.queue());

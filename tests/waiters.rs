@@ -4,12 +4,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::{args, ask, contract, ids, Client, HOUR};
+use common::{args, ask, contract_of_waiting, ids, Client, HOUR};
 use redis_mq_testkit::{ReplyExt, Value};
 
 #[test]
 fn first_come_first_served() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiters: Vec<Client> = (0..5).map(|_| lab.waiter(&queue, "BLOCK 0")).collect();
         for n in 0..5 {
@@ -23,7 +23,7 @@ fn first_come_first_served() {
 
 #[test]
 fn messages_that_become_ready_together_go_to_the_waiters_in_order() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiters: Vec<Client> = (0..3).map(|_| lab.waiter(&queue, "BLOCK 0")).collect();
         let mut last = lab.waiter(&queue, "BLOCK 0 COUNT 10");
@@ -43,7 +43,7 @@ fn messages_that_become_ready_together_go_to_the_waiters_in_order() {
 
 #[test]
 fn a_waiter_that_was_woken_and_not_served_keeps_its_place() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut first = lab.waiter(&queue, "BLOCK 0");
         let mut second = lab.waiter(&queue, "BLOCK 0");
@@ -51,7 +51,7 @@ fn a_waiter_that_was_woken_and_not_served_keeps_its_place() {
         client.enqueue(&queue, "p", "ID a");
         assert_eq!(first.delivery().id(), "a");
         // All were woken. Who comes again comes last.
-        lab.block(&mut first, &format!("MQ.DEQUEUE {queue} BLOCK 0"));
+        lab.block(&mut first, &lab.wait(&queue, "BLOCK 0"));
         for (waiter, id) in [(&mut second, "b"), (&mut third, "c"), (&mut first, "d")] {
             client.enqueue(&queue, "p", &format!("ID {id}"));
             assert_eq!(waiter.delivery().id(), id);
@@ -61,7 +61,7 @@ fn a_waiter_that_was_woken_and_not_served_keeps_its_place() {
 
 #[test]
 fn two_consumers_wait_and_one_message_goes_to_one_of_them() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut first = lab.waiter(&queue, "BLOCK 0");
         let before = client.now();
@@ -77,12 +77,12 @@ fn two_consumers_wait_and_one_message_goes_to_one_of_them() {
 
 #[test]
 fn the_end_of_the_wait_is_null_and_never_early() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.put(&queue, "held", "locked");
         for block in [1, 2, 10, 50] {
             let before = client.now();
-            let reply = client.ok(&format!("MQ.DEQUEUE {queue} BLOCK {block}"));
+            let reply = client.ok(&lab.wait(&queue, &format!("BLOCK {block}")));
             assert!(reply.is_nil());
             assert!(client.now() >= before + block, "BLOCK {block}");
         }
@@ -91,7 +91,7 @@ fn the_end_of_the_wait_is_null_and_never_early() {
 
 #[test]
 fn being_woken_for_nothing_does_not_move_the_deadline() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue, other_queue) = (lab.client(), lab.queue(), lab.queue());
         let mut before_it: Vec<Client> = (0..5).map(|_| lab.waiter(&queue, "BLOCK 0")).collect();
         let start = client.now();
@@ -116,7 +116,7 @@ fn being_woken_for_nothing_does_not_move_the_deadline() {
 
 #[test]
 fn a_waiter_served_from_a_priority_gets_the_first_of_it() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiter = lab.waiter(&queue, "BLOCK 0");
         client.ok("MULTI");
@@ -130,7 +130,7 @@ fn a_waiter_served_from_a_priority_gets_the_first_of_it() {
 
 #[test]
 fn a_waiter_can_go_on_with_its_connection() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiter = lab.waiter(&queue, "BLOCK 0");
         // What it sends meanwhile waits behind the reply.
@@ -146,14 +146,14 @@ fn a_waiter_can_go_on_with_its_connection() {
 
 #[test]
 fn in_a_transaction_nobody_waits() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.ok("MULTI");
-        client.ok(&format!("MQ.DEQUEUE {queue} BLOCK 0"));
-        client.ok(&format!("MQ.DEQUEUE {queue} BLOCK 0 COUNT 3"));
+        client.ok(&lab.wait(&queue, "BLOCK 0"));
+        client.ok(&lab.wait(&queue, "BLOCK 0 COUNT 3"));
         client.ok(&format!("MQ.ENQUEUE {queue} p ID a"));
-        client.ok(&format!("MQ.DEQUEUE {queue} BLOCK 0"));
-        client.ok(&format!("MQ.DEQUEUE {queue} BLOCK 0"));
+        client.ok(&lab.wait(&queue, "BLOCK 0"));
+        client.ok(&lab.wait(&queue, "BLOCK 0"));
         let replies = client.ok("EXEC");
         let replies = replies.items();
         assert_eq!(replies.len(), 5);
@@ -165,7 +165,7 @@ fn in_a_transaction_nobody_waits() {
 
 #[test]
 fn in_a_script_nobody_waits() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let script = "local d = redis.call('MQ.DEQUEUE', KEYS[1], 'BLOCK', 0); \
                       if d then return d[1] else return 'nothing' end";
@@ -182,7 +182,7 @@ fn in_a_script_nobody_waits() {
 
 #[test]
 fn in_a_function_nobody_waits() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         if !lab.has(7, 0) {
             return;
         }
@@ -200,7 +200,7 @@ fn in_a_function_nobody_waits() {
 
 #[test]
 fn what_a_script_or_a_transaction_enqueues_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiter = lab.waiter(&queue, "BLOCK 0");
         let script = "redis.call('MQ.ENQUEUE', KEYS[1], 'p', 'ID', 'a'); \
@@ -225,7 +225,7 @@ fn what_a_script_or_a_transaction_enqueues_wakes() {
 
 #[test]
 fn a_poller_that_does_not_wait_may_take_what_a_waiter_waits_for() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let mut waiter = lab.waiter(&queue, &format!("BLOCK {HOUR}"));
         client.ok("MULTI");

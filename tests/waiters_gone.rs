@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{contract, contract_on, words, Client, Lab, HOUR};
+use common::{contract_of_waiting, contract_of_waiting_on, words, Client, Lab, HOUR};
 use redis_mq_testkit::{wait_until, ReplyExt, Server, PATIENCE};
 
 /// After the waiter has gone a message stays for the next consumer.
@@ -19,7 +19,7 @@ fn nothing_is_locked_for_the_gone(lab: &Lab<'_>, db: u32, queue: &str) {
 
 #[test]
 fn unblocked_by_timeout_gets_null() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         for db in [0, 5] {
             for how in ["", "TIMEOUT"] {
                 let (mut client, queue) = (lab.client(), lab.queue());
@@ -36,7 +36,7 @@ fn unblocked_by_timeout_gets_null() {
 
 #[test]
 fn unblocked_by_error_gets_the_servers_error() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         for db in [0, 5] {
             let (mut client, queue) = (lab.client(), lab.queue());
             let mut waiter = lab.waiter_in(db, &queue, "BLOCK 0");
@@ -52,7 +52,7 @@ fn unblocked_by_error_gets_the_servers_error() {
 
 #[test]
 fn a_killed_waiter_gets_nothing() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         for db in [0, 5] {
             let (mut client, queue) = (lab.client(), lab.queue());
             let mut waiter = lab.waiter_in(db, &queue, "BLOCK 0");
@@ -67,7 +67,7 @@ fn a_killed_waiter_gets_nothing() {
 
 #[test]
 fn a_waiter_that_disconnects_gets_nothing() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         for db in [0, 5] {
             let queue = lab.queue();
             let waiter = lab.waiter_in(db, &queue, "BLOCK 0");
@@ -81,7 +81,7 @@ fn a_waiter_that_disconnects_gets_nothing() {
 
 #[test]
 fn when_the_first_waiter_goes_the_second_is_served() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         for how in ["drop", "kill", "unblock"] {
             let (mut client, queue) = (lab.client(), lab.queue());
             let first = lab.waiter(&queue, "BLOCK 0");
@@ -112,12 +112,12 @@ fn when_the_first_waiter_goes_the_second_is_served() {
 
 #[test]
 fn a_client_that_goes_right_after_its_command_leaves_no_trace() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         for _ in 0..50 {
             let mut waiter = lab.client();
             let id = waiter.id;
-            waiter.send(&words(&format!("MQ.DEQUEUE {queue} BLOCK 0")));
+            waiter.send(&words(&lab.wait(&queue, "BLOCK 0")));
             drop(waiter);
             lab.wait_until_gone(id);
         }
@@ -128,12 +128,12 @@ fn a_client_that_goes_right_after_its_command_leaves_no_trace() {
 
 #[test]
 fn a_waiter_whose_user_is_deleted_gets_nothing() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.ok(&format!("ACL SETUSER {queue} on nopass ~* +@all"));
         let mut waiter = lab.client();
         waiter.ok(&format!("AUTH {queue} any"));
-        lab.block(&mut waiter, &format!("MQ.DEQUEUE {queue} BLOCK 0"));
+        lab.block(&mut waiter, &lab.wait(&queue, "BLOCK 0"));
         client.ok(&format!("ACL DELUSER {queue}"));
         waiter.frame().unwrap_err();
         lab.wait_until_gone(waiter.id);
@@ -143,7 +143,7 @@ fn a_waiter_whose_user_is_deleted_gets_nothing() {
 
 #[test]
 fn the_blocked_consumers_are_counted_back_to_none() {
-    contract_on(Server::builder(), |lab| {
+    contract_of_waiting_on(Server::builder(), |lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         let blocked = || lab.server.info("mq", "mq_blocked_consumers");
         let waiters: Vec<Client> = (0..8).map(|_| lab.waiter(&queue, "BLOCK 0")).collect();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{args, ask, contract, contract_on, Client, Lab, HOUR};
+use common::{args, ask, contract_of_waiting, contract_of_waiting_on, Client, Lab, HOUR};
 use redis_mq_testkit::{ReplyExt, Server, Value};
 
 const WAIT: &str = "BLOCK 0 LOCK 3600000";
@@ -25,7 +25,7 @@ fn still_waits(lab: &Lab<'_>, waiter: &mut Client, queue: &str) {
 
 #[test]
 fn a_rename_into_place_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         for rename in ["RENAME", "RENAMENX"] {
             let (source, queue) = (filled(lab, &mut client), lab.queue());
@@ -40,7 +40,7 @@ fn a_rename_into_place_wakes() {
 
 #[test]
 fn a_rename_over_an_empty_queue_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         let (source, queue) = (filled(lab, &mut client), lab.queue());
         client.put(&queue, "held", "locked");
@@ -53,7 +53,7 @@ fn a_rename_over_an_empty_queue_wakes() {
 
 #[test]
 fn a_restore_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         let (source, queue) = (filled(lab, &mut client), lab.queue());
         let dump = client.ok(&format!("DUMP {source}"));
@@ -70,7 +70,7 @@ fn a_restore_wakes() {
 
 #[test]
 fn a_copy_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         let (source, queue) = (filled(lab, &mut client), lab.queue());
         let mut waiter = lab.waiter(&queue, WAIT);
@@ -91,7 +91,7 @@ fn a_copy_wakes() {
 
 #[test]
 fn a_move_to_another_database_wakes() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         let queue = filled(lab, &mut client);
         let mut waiter = lab.waiter_in(5, &queue, WAIT);
@@ -102,7 +102,7 @@ fn a_move_to_another_database_wakes() {
 
 #[test]
 fn a_swap_of_databases_wakes() {
-    contract_on(Server::builder(), |lab| {
+    contract_of_waiting_on(Server::builder(), |lab| {
         let mut client = lab.client();
         let queue = filled(lab, &mut client);
         let mut waiter = lab.waiter_in(5, &queue, WAIT);
@@ -113,7 +113,7 @@ fn a_swap_of_databases_wakes() {
 
 #[test]
 fn a_message_that_comes_due_after_it_was_put_in_place_wakes() {
-    contract_on(Server::builder(), |lab| {
+    contract_of_waiting_on(Server::builder(), |lab| {
         let mut client = lab.client();
         for how in ["rename", "copy", "restore", "move", "swap"] {
             let (source, queue) = (lab.queue(), lab.queue());
@@ -159,7 +159,7 @@ fn a_message_that_comes_due_after_it_was_put_in_place_wakes() {
 
 #[test]
 fn waiters_in_both_databases_survive_a_swap() {
-    contract_on(Server::builder(), |lab| {
+    contract_of_waiting_on(Server::builder(), |lab| {
         let queue = lab.queue();
         let mut here = lab.waiter_in(0, &queue, WAIT);
         let mut there = lab.waiter_in(5, &queue, WAIT);
@@ -174,7 +174,7 @@ fn waiters_in_both_databases_survive_a_swap() {
 
 #[test]
 fn deleting_the_queue_leaves_its_waiters_waiting() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut client = lab.client();
         for delete in ["DEL", "UNLINK", "PEXPIRE"] {
             let queue = lab.queue();
@@ -189,7 +189,7 @@ fn deleting_the_queue_leaves_its_waiters_waiting() {
 
 #[test]
 fn a_queue_that_is_deleted_while_a_message_comes_due_serves_nobody() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", "ID a DELAY 30");
         let due = client
@@ -213,7 +213,7 @@ fn a_queue_that_is_deleted_while_a_message_comes_due_serves_nobody() {
 
 #[test]
 fn a_queue_that_expires_before_its_message_is_due_serves_nobody() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.enqueue(&queue, "p", &format!("ID a DELAY {HOUR}"));
         let mut waiter = lab.waiter(&queue, WAIT);
@@ -231,7 +231,7 @@ fn a_queue_that_expires_before_its_message_is_due_serves_nobody() {
 
 #[test]
 fn flushing_leaves_the_waiters_waiting() {
-    contract_on(Server::builder(), |lab| {
+    contract_of_waiting_on(Server::builder(), |lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         for flush in ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC", "FLUSHDB ASYNC"] {
             client.put(&queue, "held", "locked");
@@ -252,13 +252,13 @@ fn flushing_leaves_the_waiters_waiting() {
 
 #[test]
 fn a_value_of_another_type_leaves_the_waiters_waiting() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         for other in ["SET {} text", "RPUSH {} element", "SADD {} member"] {
             let mut waiter = lab.waiter(&queue, WAIT);
             client.ok(&other.replace("{}", &queue));
             assert!(lab.is_blocked(&waiter), "{other}");
-            let refused = lab.client().line(&format!("MQ.DEQUEUE {queue} BLOCK 0"));
+            let refused = lab.client().line(&lab.wait(&queue, "BLOCK 0"));
             assert!(refused.unwrap_err().starts_with("WRONGTYPE "));
             client.ok(&format!("DEL {queue}"));
             still_waits(lab, &mut waiter, &queue);
@@ -269,7 +269,7 @@ fn a_value_of_another_type_leaves_the_waiters_waiting() {
 
 #[test]
 fn set_over_a_queue_and_back_leaves_nothing_of_it() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let (mut client, queue) = (lab.client(), lab.queue());
         client.put(&queue, "held", "locked");
         client.enqueue(&queue, "p", "ID soon DELAY 20");

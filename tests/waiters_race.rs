@@ -6,7 +6,7 @@ mod common;
 use std::thread;
 use std::time::Duration;
 
-use common::{contract, words, Client, Delivery, Lab, HOUR};
+use common::{contract_of_waiting, words, Client, Delivery, Lab, HOUR};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// Queues that take part at once, each with its waiter and its producer.
@@ -88,12 +88,12 @@ fn race(lab: &Lab<'_>, rounds: usize, run: impl Fn(usize, &mut [Lane])) {
 
 #[test]
 fn the_end_of_the_wait_and_the_end_of_a_delay() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         race(lab, 40, |round, lanes| {
             for lane in lanes {
                 let queue = &lane.queue;
                 let block = 3 + round % 3;
-                let wait = format!("MQ.DEQUEUE {queue} LOCK {HOUR} BLOCK {block}");
+                let wait = lab.wait(queue, &format!("LOCK {HOUR} BLOCK {block}"));
                 lane.waiter.send(&words(&wait));
                 let enqueue = format!("MQ.ENQUEUE {queue} p ID a DELAY 4");
                 lane.producer.send(&words(&enqueue));
@@ -104,10 +104,10 @@ fn the_end_of_the_wait_and_the_end_of_a_delay() {
 
 #[test]
 fn the_end_of_the_wait_and_an_enqueue() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         race(lab, 40, |round, lanes| {
             for lane in &mut *lanes {
-                let wait = format!("MQ.DEQUEUE {} LOCK {HOUR} BLOCK 3", lane.queue);
+                let wait = lab.wait(&lane.queue, &format!("LOCK {HOUR} BLOCK 3"));
                 lane.waiter.send(&words(&wait));
             }
             // The producers' commands then arrive spread over the time of the timeouts.
@@ -122,7 +122,7 @@ fn the_end_of_the_wait_and_an_enqueue() {
 
 #[test]
 fn the_end_of_the_wait_and_the_end_of_a_lock() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut lanes = lanes(lab);
         for round in 0..20 {
             for lane in &mut lanes {
@@ -130,7 +130,7 @@ fn the_end_of_the_wait_and_the_end_of_a_lock() {
                 lane.producer.enqueue(queue, "p", "ID a");
                 let holder = lane.producer.take(queue);
                 let block = 4 + round % 3;
-                let wait = format!("MQ.DEQUEUE {queue} LOCK {HOUR} BLOCK {block}");
+                let wait = lab.wait(queue, &format!("LOCK {HOUR} BLOCK {block}"));
                 lane.waiter.send(&words(&wait));
                 lane.producer.extend(queue, &holder, 5).unwrap();
             }
@@ -155,11 +155,11 @@ fn the_end_of_the_wait_and_the_end_of_a_lock() {
 
 #[test]
 fn unblock_and_enqueue_in_one_breath() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         let mut lanes = lanes(lab);
         for round in 0..10 {
             for lane in &mut lanes {
-                let wait = format!("MQ.DEQUEUE {} LOCK {HOUR} BLOCK 0", lane.queue);
+                let wait = lab.wait(&lane.queue, &format!("LOCK {HOUR} BLOCK 0"));
                 lane.waiter.send(&words(&wait));
             }
             for lane in &mut lanes {
@@ -189,7 +189,7 @@ fn unblock_and_enqueue_in_one_breath() {
 
 #[test]
 fn kill_and_enqueue_in_one_breath() {
-    contract(|lab| {
+    contract_of_waiting(|lab| {
         for _ in 0..100 {
             let (mut producer, queue) = (lab.client(), lab.queue());
             let waiter = lab.waiter(&queue, "BLOCK 0");

@@ -5,8 +5,8 @@ use redis_mq_core::{
 };
 
 use crate::commands::{
-    apply, cancel, dequeue, done, enqueue, extend, mdone, menqueue, peek, purge, redrive, scan,
-    status,
+    apply, cancel, dequeue, done, enqueue, extend, mdequeue, mdone, menqueue, peek, purge, redrive,
+    scan, status,
 };
 use crate::error::Error;
 use crate::glob;
@@ -32,6 +32,12 @@ pub fn run(data: &[u8]) {
             check_dequeue(&request);
             let plain = plain_dequeue(&request);
             assert_eq!(dequeue::Dequeue::parse(&refs(&plain)[..]), Ok(request));
+        }
+    } else if known("MQ.MDEQUEUE") {
+        if let Some(all) = checked(mdequeue::DequeueMany::parse(words)) {
+            assert!((1..=1000).contains(&all.queues) && words.len() >= 2 + all.queues);
+            assert!(!matches!(all.request.wait, dequeue::Wait::EndOfQueue(_)));
+            check_dequeue(&all.request);
         }
     } else if known("MQ.DONE") {
         if let Some(request) = checked(done::Done::parse(words)) {

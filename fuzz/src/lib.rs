@@ -27,12 +27,16 @@ pub mod datatype;
 pub mod error;
 #[path = "../../src/glob.rs"]
 pub mod glob;
+#[path = "../../src/idle.rs"]
+pub mod idle;
 #[path = "../../src/info.rs"]
 pub mod info;
 #[path = "../../src/looks/mod.rs"]
 mod looks;
 #[path = "../../src/parse.rs"]
 pub mod parse;
+#[path = "../../src/record.rs"]
+pub mod record;
 #[path = "../../src/redis/mod.rs"]
 pub mod redis;
 #[path = "../../src/rest.rs"]

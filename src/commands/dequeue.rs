@@ -1,5 +1,7 @@
 //! MQ.DEQUEUE
 
+use std::iter;
+
 use redis_mq_core::{Delivery, EoqWaits, Span};
 
 use super::record::{Access, Argument, Group, Kind, Record};
@@ -8,7 +10,7 @@ use crate::clock::{self, QueueTime};
 use crate::error::Error;
 use crate::info::BLOCKED_CONSUMERS;
 use crate::parse::{is, once, ArgList, Cursor};
-use crate::redis::{wait_on_key, Args, Command, Ctx, KeyName, Served, Waiting};
+use crate::redis::{wait_on_keys, Args, Command, Ctx, KeyName, Served, Waiting};
 use crate::scratch;
 use crate::turn::{self, Missing, ReplicateAs};
 use crate::wake::{self, PAUSED_RETRY_MS};
@@ -98,14 +100,22 @@ impl Dequeue {
         })
     }
 
+    /// How many deliveries it gets at most.
     #[inline]
-    fn at_most(&self) -> usize {
+    pub fn at_most(&self) -> usize {
         self.count.unwrap_or(1) as usize
     }
 
-    /// Replies with what is ready. Where nothing is, there is no reply yet.
+    /// Replies with what is ready, each delivery with the queue's name in front if `named`. Where nothing
+    /// is, there is no reply yet.
     #[inline]
-    fn serve(&self, ctx: &Ctx, name: KeyName<'_>, form: ReplicateAs) -> Result<Got, Error> {
+    fn serve(
+        &self,
+        ctx: &Ctx,
+        name: KeyName<'_>,
+        named: bool,
+        form: ReplicateAs,
+    ) -> Result<Got, Error> {
         let now = clock::now(ctx);
         let got = turn::take(ctx, name, Missing::Leave, now, form, |queue, turn| {
             let time = now.of(queue);
@@ -116,7 +126,7 @@ impl Dequeue {
                     if std::mem::take(&mut first) {
                         ctx.reply_array(1 + delivery.left);
                     }
-                    reply(ctx, time, delivery);
+                    reply(ctx, named.then_some(name), time, delivery);
                 });
                 return Got::Deliveries;
             }
@@ -147,10 +157,14 @@ enum Got {
     Pause(Span),
 }
 
+/// Replies a delivery, with the name of its queue in front if that is given.
 #[inline]
-fn reply(ctx: &Ctx, time: QueueTime, delivery: &Delivery<'_>) {
+pub fn reply(ctx: &Ctx, queue: Option<KeyName<'_>>, time: QueueTime, delivery: &Delivery<'_>) {
     let has_more = !(delivery.headers.is_empty() && delivery.group.is_empty());
-    ctx.reply_array(6 + usize::from(has_more));
+    ctx.reply_array(6 + usize::from(has_more) + usize::from(queue.is_some()));
+    if let Some(queue) = queue {
+        ctx.reply_bulk(queue.bytes());
+    }
     ctx.reply_bulk(delivery.id.bytes());
     ctx.reply_bulk(delivery.payload);
     ctx.reply_integer(delivery.attempt.into());
@@ -177,25 +191,38 @@ fn reply_more(ctx: &Ctx, delivery: &Delivery<'_>) {
 /// A consumer that waits. Nothing is locked for it before the moment it is served.
 struct Consumer {
     request: Dequeue,
-    _wait: wake::Wait,
+    /// Whether it may get something from several queues.
+    named: bool,
+    _waits: Box<[wake::Wait]>,
 }
 
-fn wait(ctx: &Ctx, name: KeyName<'_>, timeout_ms: u64, request: Dequeue) -> Result<(), Error> {
+/// Lets the client wait at these queues, there or not, for a message of any of them. Deliveries get the name
+/// of their queue if `named`.
+pub fn wait<'a>(
+    ctx: &Ctx,
+    names: impl Iterator<Item = KeyName<'a>> + Clone,
+    timeout_ms: u64,
+    request: Dequeue,
+    named: bool,
+) -> Result<(), Error> {
     BLOCKED_CONSUMERS.add(1);
     let consumer = Consumer {
         request,
-        _wait: wake::Wait::at(ctx, name),
+        named,
+        _waits: names
+            .clone()
+            .map(|name| wake::Wait::at(ctx, name))
+            .collect(),
     };
-    wait_on_key(ctx, name, timeout_ms, consumer)?;
-    wake::wait_begins(ctx, name);
+    wait_on_keys(ctx, names.clone(), timeout_ms, consumer)?;
+    for name in names {
+        wake::wait_begins(ctx, name);
+    }
     Ok(())
 }
 
 impl Waiting for Consumer {
-    fn ready(&self, ctx: &Ctx, args: Args<'_>) -> Served {
-        let Some(name) = args.key(1) else {
-            return Served::No;
-        };
+    fn ready(&self, ctx: &Ctx, name: KeyName<'_>, args: Args<'_>) -> Served {
         // Whoever gets nothing must change nothing: the server takes no effects from this callback
         // unless it replies. So time is let act here only if there is something to hand over.
         let now = clock::read(ctx);
@@ -231,7 +258,10 @@ impl Waiting for Consumer {
             Right::Obey => return Served::No, // nobody waits where another server decides
         }
         // A key of another type is no reason to stop waiting: the queue may come back.
-        match self.request.serve(ctx, name, ReplicateAs::Effects) {
+        match self
+            .request
+            .serve(ctx, name, self.named, ReplicateAs::Effects)
+        {
             Ok(Got::Deliveries) => Served::Yes,
             _ => Served::No,
         }
@@ -290,11 +320,11 @@ impl Command for MqDequeue {
             let (count, lock) = (request.at_most(), request.lock);
             return turn::obey(ctx, name, |queue| queue.replay_dequeue(count, lock));
         }
-        match request.serve(ctx, name, ReplicateAs::CommandOrEffects)? {
+        match request.serve(ctx, name, false, ReplicateAs::CommandOrEffects)? {
             Got::Deliveries => {}
             Got::Nothing => match request.wait {
                 Wait::Block(timeout_ms) if !ctx.flags().denies_blocking() => {
-                    wait(ctx, name, timeout_ms, request)?;
+                    wait(ctx, iter::once(name), timeout_ms, request, false)?;
                 }
                 _ => ctx.reply_null_array(),
             },

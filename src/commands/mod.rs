@@ -16,6 +16,7 @@ pub mod info;
 pub mod latency;
 pub mod limit;
 pub mod limits;
+pub mod mdequeue;
 pub mod mdone;
 pub mod menqueue;
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<menqueue::MqMenqueue>(),
     Registered::of::<cancel::MqCancel>(),
     Registered::of::<dequeue::MqDequeue>(),
+    Registered::of::<mdequeue::MqMdequeue>(),
     Registered::of::<done::MqDone>(),
     Registered::of::<mdone::MqMdone>(),
     Registered::of::<extend::MqExtend>(),

@@ -32,7 +32,7 @@ mod state;
 mod timer;
 
 pub use args::{Args, KeyName};
-pub use block::{wait_on_key, Served, Waiting};
+pub use block::{wait_on_keys, Served, Waiting};
 pub use boot::since_boot_us;
 pub use config::{register_numbers, NumberSetting};
 pub use context::{Ctx, Role};

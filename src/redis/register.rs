@@ -12,6 +12,7 @@ use super::guard::guard;
 use super::load::LoadError;
 use super::log;
 use crate::error::Error;
+use crate::parse::{digits, ArgList};
 use crate::record::{Access, Argument, Group, Kind, Record};
 
 /// A command: its record and what it does.
@@ -80,13 +81,13 @@ impl Ctx {
     fn create(&self, command: &Registered) -> Result<(), LoadError> {
         let record = command.record;
         let name = c_string(record.name)?;
-        let (first, last, step) = if record.key.is_some() {
-            (1, 1, 1)
-        } else {
-            (0, 0, 0)
-        };
+        let has_first = record.key.is_some() && !record.has_counted_keys();
+        let (first, last, step) = if has_first { (1, 1, 1) } else { (0, 0, 0) };
         for newer in (0..=record.newer_flags.len()).rev() {
             let mut flags = record.flags.to_owned();
+            if record.has_counted_keys() {
+                flags.push_str(" getkeys-api");
+            }
             for flag in &record.newer_flags[..newer] {
                 flags.push(' ');
                 flags.push_str(flag);
@@ -128,6 +129,31 @@ impl Ctx {
     }
 }
 
+impl Ctx {
+    /// Whether the command is called only to tell which of its arguments are keys. That call belongs to no
+    /// client.
+    fn asks_for_keys(&self) -> bool {
+        // SAFETY: a live context.
+        unsafe { call!(RedisModule_IsKeysPositionRequest(self.raw())) != 0 }
+    }
+
+    /// Tells the server which arguments are keys; of a call that is not well-formed, none.
+    fn tell_counted_keys(&self, args: Args<'_>) {
+        let first = Record::COUNT_OF_KEYS + 1;
+        let most = args.len().saturating_sub(first) as u64;
+        let count = args.at(Record::COUNT_OF_KEYS).and_then(digits);
+        for at in 0..count.filter(|count| *count <= most).unwrap_or_default() {
+            // SAFETY: a context that asks for keys; the argument is there.
+            unsafe {
+                call!(RedisModule_KeyAtPos(
+                    self.raw(),
+                    first as c_int + at as c_int
+                ))
+            };
+        }
+    }
+}
+
 /// The entry of a command: where the server's call becomes a safe one.
 unsafe extern "C" fn enter<C: Command>(
     ctx: *mut raw::RedisModuleCtx,
@@ -137,7 +163,9 @@ unsafe extern "C" fn enter<C: Command>(
     // SAFETY: context and arguments of the running command, used only within it.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc)) };
     // Servers from 7.0 on check the arity themselves; for older ones it is done here.
-    if !C::RECORD.accepts(args.len()) {
+    if C::RECORD.has_counted_keys() && ctx.asks_for_keys() {
+        ctx.tell_counted_keys(args);
+    } else if !C::RECORD.accepts(args.len()) {
         ctx.reply_wrong_arity();
     } else {
         match guard(|| C::run(&ctx, args)) {
@@ -195,8 +223,11 @@ fn describe(command: *mut raw::RedisModuleCommand, record: &Record) -> Result<()
     let mut texts = Texts::default();
     let mut tables = Vec::new();
     let args = arguments(record.arguments, &mut texts, &mut tables)?;
-    let mut key_specs: Vec<raw::RedisModuleCommandKeySpec> =
-        record.key.into_iter().map(key_spec).collect();
+    let mut key_specs: Vec<raw::RedisModuleCommandKeySpec> = (record
+        .key
+        .into_iter()
+        .map(|access| key_spec(access, record.has_counted_keys())))
+    .collect();
     key_specs.push(NO_KEY_SPEC);
     let info = raw::RedisModuleCommandInfo {
         version: &INFO_VERSION,
@@ -303,8 +334,8 @@ fn kind(kind: &Kind) -> raw::RedisModuleCommandArgType {
     }
 }
 
-/// The first argument is the one key.
-fn key_spec(access: Access) -> raw::RedisModuleCommandKeySpec {
+/// The first argument is the one key, or counts those behind it.
+fn key_spec(access: Access, counted: bool) -> raw::RedisModuleCommandKeySpec {
     let flags = match access {
         Access::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
         Access::Insert => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
@@ -316,6 +347,27 @@ fn key_spec(access: Access) -> raw::RedisModuleCommandKeySpec {
         }
         Access::Delete => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
     };
+    let (find_keys_type, fk) = if counted {
+        let keynum = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 {
+            keynumidx: 0,
+            firstkey: 1,
+            keystep: 1,
+        };
+        (
+            raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM,
+            raw::RedisModuleCommandKeySpec__bindgen_ty_2 { keynum },
+        )
+    } else {
+        let range = raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
+            lastkey: 0,
+            keystep: 1,
+            limit: 0,
+        };
+        (
+            raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
+            raw::RedisModuleCommandKeySpec__bindgen_ty_2 { range },
+        )
+    };
     raw::RedisModuleCommandKeySpec {
         notes: ptr::null(),
         flags: u64::from(flags),
@@ -323,14 +375,8 @@ fn key_spec(access: Access) -> raw::RedisModuleCommandKeySpec {
         bs: raw::RedisModuleCommandKeySpec__bindgen_ty_1 {
             index: raw::RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 { pos: 1 },
         },
-        find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
-        fk: raw::RedisModuleCommandKeySpec__bindgen_ty_2 {
-            range: raw::RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 {
-                lastkey: 0,
-                keystep: 1,
-                limit: 0,
-            },
-        },
+        find_keys_type,
+        fk,
     }
 }
 

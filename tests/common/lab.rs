@@ -23,12 +23,27 @@ pub enum Protocol {
 pub fn contract(test: impl Fn(&Lab<'_>)) {
     let server = shared();
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
+        test(&Lab::new(&server, protocol));
+    }
+}
+
+/// The same for what concerns consumers that wait: also with consumers of several queues.
+pub fn contract_of_waiting(test: impl Fn(&Lab<'_>)) {
+    let server = shared();
+    for (protocol, several) in WAYS_TO_WAIT {
         test(&Lab {
             server: &server,
             protocol,
+            several,
         });
     }
 }
+
+const WAYS_TO_WAIT: [(Protocol, bool); 3] = [
+    (Protocol::Resp2, false),
+    (Protocol::Resp3, false),
+    (Protocol::Resp3, true),
+];
 
 /// The server that the tests which run at this moment share; it ends with the last of them.
 fn shared() -> Arc<Server> {
@@ -45,11 +60,21 @@ fn shared() -> Arc<Server> {
 /// Runs a test on a server of its own, in each protocol, for what concerns the whole server. It
 /// starts empty each time.
 pub fn contract_on(builder: ServerBuilder, test: impl Fn(&Lab<'_>)) {
+    run_on(builder, &WAYS_TO_WAIT[..2], test);
+}
+
+/// The same for what concerns consumers that wait.
+pub fn contract_of_waiting_on(builder: ServerBuilder, test: impl Fn(&Lab<'_>)) {
+    run_on(builder, &WAYS_TO_WAIT, test);
+}
+
+fn run_on(builder: ServerBuilder, ways: &[(Protocol, bool)], test: impl Fn(&Lab<'_>)) {
     let server = builder.start();
-    for protocol in [Protocol::Resp2, Protocol::Resp3] {
+    for &(protocol, several) in ways {
         let lab = Lab {
             server: &server,
             protocol,
+            several,
         };
         lab.client().ok("FLUSHALL");
         test(&lab);
@@ -63,9 +88,20 @@ pub struct Lab<'a> {
     pub server: &'a Server,
     /// What the clients speak.
     pub protocol: Protocol,
+    /// Whether those who wait do so at several queues.
+    several: bool,
 }
 
-impl Lab<'_> {
+impl<'a> Lab<'a> {
+    /// A server whose clients speak that protocol.
+    pub fn new(server: &'a Server, protocol: Protocol) -> Self {
+        Self {
+            server,
+            protocol,
+            several: false,
+        }
+    }
+
     /// A new connection.
     #[track_caller]
     pub fn client(&self) -> Client {
@@ -83,6 +119,15 @@ impl Lab<'_> {
         self.server.version().offers_redis(major, minor)
     }
 
+    /// The command line of a consumer that waits for a queue, alone or between two that are not there.
+    pub fn wait(&self, queue: &str, options: &str) -> String {
+        if self.several {
+            format!("MQ.MDEQUEUE 3 {queue}:before {queue} {queue}:behind {options}")
+        } else {
+            format!("MQ.DEQUEUE {queue} {options}")
+        }
+    }
+
     /// A new client that waits in MQ.DEQUEUE with these options.
     #[track_caller]
     pub fn waiter(&self, queue: &str, options: &str) -> Client {
@@ -94,7 +139,7 @@ impl Lab<'_> {
     pub fn waiter_in(&self, db: u32, queue: &str, options: &str) -> Client {
         let mut client = self.client();
         client.ok(&format!("SELECT {db}"));
-        self.block(&mut client, &format!("MQ.DEQUEUE {queue} {options}"));
+        self.block(&mut client, &self.wait(queue, options));
         client
     }
 

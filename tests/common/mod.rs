@@ -8,7 +8,7 @@ mod lab;
 mod values;
 
 pub use client::Client;
-pub use lab::{contract, contract_on, Lab, Protocol};
+pub use lab::{contract, contract_of_waiting, contract_of_waiting_on, contract_on, Lab, Protocol};
 pub use values::{ids, words, Delivery, Fields};
 
 /// An hour in milliseconds: a time that does not pass during a test.

@@ -14,6 +14,8 @@ pub fn words(line: &str) -> Vec<Vec<u8>> {
 /// One hand-over of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
+    /// The queue, if its name stands in front.
+    pub queue: Option<String>,
     /// The message's id.
     pub id: Vec<u8>,
     /// Its payload.
@@ -34,9 +36,17 @@ impl Delivery {
     /// Reads one delivery; the contract allows more fields after the six.
     #[track_caller]
     pub fn read(value: &Value) -> Self {
-        let fields = value.items();
+        let mut fields = value.items();
+        let mut queue = None;
+        if let [name, rest @ ..] = fields {
+            // Else the third is the number of the attempt.
+            if matches!(rest.get(1), Some(Value::BulkString(_))) {
+                (queue, fields) = (Some(name.text()), rest);
+            }
+        }
         assert!(fields.len() >= 6, "not a delivery: {value:?}");
         Self {
+            queue,
             id: fields[0].bytes().to_vec(),
             payload: fields[1].bytes().to_vec(),
             attempt: fields[2].int(),
