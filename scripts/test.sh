@@ -29,10 +29,17 @@ on_each() {
     done
 }
 
+# The pages of `redis-mq web` are tested in a browser: without one these tests fail here.
+browser() {
+    export MQ_BROWSER=required
+    have chromedriver || apt_install "Chromium with its driver, chromedriver" chromium chromium-driver
+}
+
 what=${1:?all, contract or smoke}
 servers=("${@:2}")
 case $what in
 all)
+    browser
     say "All tests: $("${MQ_SERVER_BIN:-redis-server}" --version)"
     run --workspace --lib --bins --tests --examples
     # With one of the two libraries at a time, as programs have them.
@@ -42,6 +49,7 @@ all)
     cargo test --locked --workspace --doc
     ;;
 contract)
+    browser
     on_each -p redis-mq -p redis-mq-client -p redis-mq-cli -p redis-mq-testkit --test '*'
     ;;
 smoke)

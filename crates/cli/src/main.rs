@@ -11,6 +11,7 @@ mod duration;
 mod failure;
 mod output;
 mod reply;
+mod sample;
 
 use std::{ffi::OsString, process::ExitCode};
 

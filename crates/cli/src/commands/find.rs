@@ -148,9 +148,11 @@ impl Walk {
     }
 }
 
-type Page = Vec<(Vec<u8>, String)>;
+/// Ids with their statuses.
+pub type Page = Vec<(Vec<u8>, String)>;
 
-fn read(answer: &Value) -> Option<(String, Page)> {
+/// The next cursor and the messages of a reply to MQ.SCAN.
+pub fn read(answer: &Value) -> Option<(String, Page)> {
     let [cursor, messages] = reply::items(answer)? else {
         return None;
     };

@@ -27,13 +27,20 @@ pub struct Args {
     most: usize,
 }
 
-struct Group {
-    name: Vec<u8>,
-    waiting: u64,
-    in_flight: u64,
-    oldest: u64,
-    state: String,
-    until: u64,
+/// A group as the server tells it.
+pub struct Group {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// How many messages are ready.
+    pub waiting: u64,
+    /// How many are with consumers.
+    pub in_flight: u64,
+    /// How long the first of those that wait is ready, in milliseconds.
+    pub oldest: u64,
+    /// What it does, as in `ready` or `paused`.
+    pub state: String,
+    /// When that ends, Unix milliseconds; 0 if no instant is known.
+    pub until: u64,
 }
 
 /// Lists them.
@@ -114,7 +121,8 @@ impl Group {
     }
 }
 
-fn read(page: &Value) -> Option<(String, Vec<Group>)> {
+/// The next cursor and the groups of a reply to MQ.GROUPS.
+pub fn read(page: &Value) -> Option<(String, Vec<Group>)> {
     let [cursor, groups] = reply::items(page)? else {
         return None;
     };

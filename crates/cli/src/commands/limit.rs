@@ -70,7 +70,7 @@ impl FromStr for Limit {
 
 /// So many in a time, or as many as there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Rate(Option<(u64, Duration)>);
+pub struct Rate(pub Option<(u64, Duration)>);
 
 impl FromStr for Rate {
     type Err = String;
@@ -170,7 +170,8 @@ pub async fn run(args: Args, mut server: Server, json: bool) -> Result<Exit, Fai
     Ok(Exit::OK)
 }
 
-fn rate(value: &redis::Value) -> Option<(u64, u64)> {
+/// The rate of a reply to MQ.LIMIT or MQ.LIMITS: so many in so many milliseconds.
+pub fn rate(value: &redis::Value) -> Option<(u64, u64)> {
     let [number, ms] = crate::reply::items(value)? else {
         return None;
     };

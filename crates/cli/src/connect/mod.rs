@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod contexts;
+mod search;
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -17,6 +18,7 @@ use redis_mq_client::redis::{
     RedisFuture, RedisResult, TlsCertificates, TlsMode, Value,
 };
 
+pub use self::search::Search;
 use self::{
     address::Address,
     contexts::{Context, Contexts},
@@ -29,8 +31,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub const RESPONSE: Duration = Duration::from_secs(30);
 /// How many commands are sent before their replies are read.
 pub const PIPELINE: usize = 500;
-/// The type of the queues' keys.
-const KEY_TYPE: &str = "mq-circle";
 
 /// A connection to the server that answers.
 #[derive(Clone)]
@@ -164,23 +164,9 @@ impl Server {
     /// about a thousand keys.
     pub async fn queues(&mut self, pattern: Option<&str>) -> Result<Vec<Vec<u8>>, Failure> {
         let mut found = BTreeSet::new();
-        for node in self.nodes().await? {
-            let mut cursor = "0".to_string();
-            loop {
-                let mut scan = redis::cmd("SCAN");
-                scan.arg(&cursor).arg("COUNT").arg(1_000);
-                if let Some(pattern) = pattern {
-                    scan.arg("MATCH").arg(pattern);
-                }
-                scan.arg("TYPE").arg(KEY_TYPE);
-                let page = self.call_node(scan, node.as_ref()).await?;
-                let (next, names) = page_of(&page).ok_or_else(|| Failure::unexpected("SCAN"))?;
-                found.extend(names.iter().filter_map(reply::bytes).map(<[u8]>::to_vec));
-                if next == "0" {
-                    break;
-                }
-                cursor = next;
-            }
+        let mut search = Search::new(pattern);
+        while !search.is_over() {
+            found.extend(search.step(self).await?);
         }
         Ok(found.into_iter().collect())
     }
@@ -246,14 +232,6 @@ fn key(command: &Cmd) -> Option<Vec<u8>> {
         redis::Arg::Simple(key) => Some(key.to_vec()),
         _ => None,
     }
-}
-
-/// The next cursor and the elements of one page of SCAN.
-fn page_of(page: &Value) -> Option<(String, &[Value])> {
-    let [cursor, names] = reply::items(page)? else {
-        return None;
-    };
-    Some((reply::text(cursor)?, reply::items(names)?))
 }
 
 impl ConnectionLike for Connection {
