@@ -13,13 +13,15 @@ static BACKOFF_MAX_MS: NumberSetting =
 static MAX_DEAD: NumberSetting = NumberSetting::new(c"max-dead", 10_000, 0, u32::MAX as i64);
 
 static IDLE_MS: NumberSetting = NumberSetting::new(c"idle-ms", 0, 0, TEN_YEARS_MS);
+static RETAIN_MS: NumberSetting = NumberSetting::new(c"retain-ms", 60_000, 0, TEN_YEARS_MS);
 
-static SETTINGS: [&NumberSetting; 5] = [
+static SETTINGS: [&NumberSetting; 6] = [
     &LOCK_MS,
     &BACKOFF_FACTOR_MS,
     &BACKOFF_MAX_MS,
     &MAX_DEAD,
     &IDLE_MS,
+    &RETAIN_MS,
 ];
 
 /// How long a delivery is locked where neither message nor consumer says so, in milliseconds.
@@ -50,6 +52,12 @@ pub fn max_dead() -> u32 {
 #[inline]
 pub fn idle_ms() -> u64 {
     IDLE_MS.value() as u64
+}
+
+/// How long a result is kept where neither verdict nor message says so, in milliseconds. 0 keeps none.
+#[inline]
+pub fn retain_ms() -> u64 {
+    RETAIN_MS.value() as u64
 }
 
 /// Takes the arguments of `loadmodule`, then offers the settings to the server. What an argument says

@@ -40,6 +40,7 @@ pub fn settings() -> Settings {
         backoff_factor: Span::from_millis(config::backoff_factor_ms()),
         backoff_max: Span::from_millis(config::backoff_max_ms()),
         max_dead: config::max_dead(),
+        retain: Span::from_millis(config::retain_ms()),
     }
 }
 

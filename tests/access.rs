@@ -20,7 +20,7 @@ const WRITES: [&str; 11] = [
     "MQ.REDRIVE {} id",
     "MQ.PURGE {} dead",
 ];
-const READS: [&str; 7] = [
+const READS: [&str; 8] = [
     "MQ.STATUS {} id",
     "MQ.GET {} id",
     "MQ.INFO {}",
@@ -28,6 +28,7 @@ const READS: [&str; 7] = [
     "MQ.LATENCY {}",
     "MQ.LIMITS {}",
     "MQ.SCAN {} 0",
+    "MQ.RESULT {} id",
 ];
 
 /// A connection of a user with these rules.

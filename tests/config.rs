@@ -5,12 +5,13 @@ mod common;
 use common::{contract, contract_on, Client, Lab, Protocol, HOUR, TEN_YEARS};
 use redis_mq_testkit::{wait_until, Persistence, ReplyExt, Server, Shutdown, PATIENCE};
 
-const DEFAULTS: [(&str, &str); 5] = [
+const DEFAULTS: [(&str, &str); 6] = [
     ("mq.lock-ms", "3600000"),
     ("mq.backoff-factor-ms", "2200"),
     ("mq.backoff-max-ms", "86400000"),
     ("mq.max-dead", "10000"),
     ("mq.idle-ms", "0"),
+    ("mq.retain-ms", "60000"),
 ];
 
 #[track_caller]
@@ -113,7 +114,7 @@ fn a_setting_out_of_range_is_refused_and_stays() {
                 let reply = lab.client().call(&["CONFIG", "SET", name, wrong]);
                 assert!(reply.is_err(), "{name} {wrong}");
             }
-            if !["mq.max-dead", "mq.idle-ms"].contains(&name) {
+            if !["mq.max-dead", "mq.idle-ms", "mq.retain-ms"].contains(&name) {
                 lab.client()
                     .line(&format!("CONFIG SET {name} 0"))
                     .unwrap_err();

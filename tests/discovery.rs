@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 22] = [
+const COMMANDS: [(&str, i64, i64); 23] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -30,6 +30,7 @@ const COMMANDS: [(&str, i64, i64); 22] = [
     ("mq.menqueue", -4, 1),
     ("mq.mdequeue", -3, 0),
     ("mq.purge", -3, 1),
+    ("mq.result", 3, 1),
     ("mq.help", 1, 0),
 ];
 
@@ -90,6 +91,7 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
                     | "mq.latency"
                     | "mq.limits"
                     | "mq.peek"
+                    | "mq.result"
                     | "mq.scan"
                     | "mq.help"
             );
@@ -135,6 +137,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.REDRIVE q COUNT 5",
             "MQ.PURGE q dead COUNT 5",
             "MQ.REDRIVE q id id",
+            "MQ.RESULT q id",
         ] {
             let keys = client.ok(&format!("COMMAND GETKEYS {line}"));
             assert_eq!(words(&keys), BTreeSet::from(["q".to_string()]), "{line}");
@@ -143,7 +146,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
                 let flags = words(&reply.items()[0].items()[1]);
                 let expected: &[&str] = match line.split(' ').next().unwrap() {
                     "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.LATENCY" | "MQ.LIMITS" | "MQ.PEEK"
-                    | "MQ.SCAN" => &["RO", "access"],
+                    | "MQ.SCAN" | "MQ.RESULT" => &["RO", "access"],
                     "MQ.ENQUEUE" | "MQ.MENQUEUE" => &["RW", "insert"],
                     "MQ.DEQUEUE" | "MQ.MDEQUEUE" => &["RW", "access", "update"],
                     "MQ.EXTEND" | "MQ.REDRIVE" => &["RW", "update"],
@@ -179,21 +182,21 @@ fn the_documentation_names_every_option() {
         let options = BTreeMap::from([
             (
                 "mq.enqueue",
-                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS REQUEUE UPDATE",
+                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS RETAIN REQUEUE UPDATE",
             ),
             (
                 "mq.menqueue",
-                "queue count payload IDS DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS REQUEUE UPDATE",
+                "queue count payload IDS DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS RETAIN REQUEUE UPDATE",
             ),
             ("mq.dequeue", "queue COUNT LOCK BLOCK EOQ"),
             ("mq.mdequeue", "numqueues queue COUNT LOCK BLOCK"),
             (
                 "mq.done",
-                "queue id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP",
+                "queue id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP RESULT RETAIN",
             ),
             (
                 "mq.mdone",
-                "queue count id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP",
+                "queue count id token SUCCESS RETRY ERROR REASON RELEASE BACKOFF EXP RESULT RETAIN",
             ),
             ("mq.extend", "queue id token ms"),
             ("mq.status", "queue id"),
@@ -213,6 +216,7 @@ fn the_documentation_names_every_option() {
             ("mq.redrive", "queue id n COUNT"),
             ("mq.purge", "queue status ALL COUNT n"),
             ("mq.scan", "queue cursor STATUS MATCH pattern COUNT"),
+            ("mq.result", "queue id"),
             ("mq.help", ""),
         ]);
         for (name, ..) in COMMANDS {
@@ -258,11 +262,13 @@ fn help_shows_each_command_as_it_is_written() {
         let lines: Vec<_> = reply.items().iter().map(ReplyExt::text).collect();
         for syntax in [
             "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-             [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
+             [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [RETAIN ms] [REQUEUE] [UPDATE]",
             "MQ.DONE queue id token [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] \
-             [BACKOFF ms | BACKOFF EXP]",
+             [BACKOFF ms | BACKOFF EXP] [RESULT bytes] [RETAIN ms]",
             "MQ.MDONE queue count id token [id token ...] \
-             [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] [BACKOFF ms | BACKOFF EXP]",
+             [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] [BACKOFF ms | BACKOFF EXP] \
+             [RESULT bytes] [RETAIN ms]",
+            "MQ.RESULT queue id",
             "MQ.EXTEND queue id token ms",
             "MQ.STATUS queue id",
             "MQ.GET queue id",

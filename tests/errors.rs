@@ -445,6 +445,9 @@ fn options_that_contradict_each_other_are_a_syntax_error() {
             "SUCCESS REASON why",
             "REASON why RELEASE",
             "BACKOFF 5 REASON why",
+            "RETRY RESULT x",
+            "RESULT x RESULT y",
+            "RELEASE RETAIN 5",
         ] {
             scene.is_syntax_error(&format!("MQ.DONE Q held T {options}"));
         }
@@ -480,6 +483,8 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.GET",
             "MQ.GET q",
             "MQ.GET q id id",
+            "MQ.RESULT",
+            "MQ.RESULT q",
             "MQ.LATENCY",
             "MQ.LIMITS",
             "MQ.LATENCY q q",

@@ -1,7 +1,8 @@
 //! The arguments of every command: a command line as text, its words split at single blanks.
 
 use redis_mq_core::{
-    Backoff, Enqueue, Start, Timestamp, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES, MAX_SPAN_MS,
+    Backoff, Enqueue, Keep, Start, Timestamp, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES,
+    MAX_RESULT_BYTES, MAX_SPAN_MS,
 };
 
 use crate::commands::{
@@ -74,7 +75,7 @@ pub fn run(data: &[u8]) {
             assert_eq!(request.ids().count(), words.len() - 2);
             request.ids().for_each(check_id);
         }
-    } else if known("MQ.STATUS") {
+    } else if known("MQ.STATUS") || known("MQ.RESULT") {
         if let Some(id) = checked(status::parse_id(words)) {
             check_id(id);
         }
@@ -140,6 +141,9 @@ fn check_enqueue(request: &Enqueue<'_>) {
     if let Some(lock) = request.lock {
         check_span(lock.millis(), 1);
     }
+    if let Some(retain) = request.retain {
+        check_span(retain.millis(), 0);
+    }
     match request.start {
         Start::Default => {}
         Start::After(span) => check_span(span.millis(), 0),
@@ -169,8 +173,12 @@ fn check_dequeue(request: &dequeue::Dequeue) {
 fn check_done(request: &done::Done<'_>) {
     check_id(request.id);
     assert!(i64::try_from(request.token.value()).is_ok());
+    if let Verdict::Success { keep, .. } = request.verdict {
+        assert!(keep.result.unwrap_or_default().len() <= MAX_RESULT_BYTES);
+        check_span(keep.retain.unwrap_or_default().millis(), 0);
+    }
     match request.verdict {
-        Verdict::Success { backoff } | Verdict::Retry { backoff, .. } => {
+        Verdict::Success { backoff, .. } | Verdict::Retry { backoff, .. } => {
             if let Backoff::For(span) = backoff {
                 check_span(span.millis(), 1);
             }
@@ -209,6 +217,9 @@ fn plain_enqueue(request: &Enqueue<'_>) -> Words {
     if !request.headers.is_empty() {
         option(&mut words, "headers", request.headers);
     }
+    if let Some(retain) = request.retain {
+        number(&mut words, "retain", retain.millis());
+    }
     if request.requeue {
         words.push(b"requeue".to_vec());
     }
@@ -243,7 +254,7 @@ fn plain_done(request: &done::Done<'_>) -> Words {
     let token = request.token.value().to_string();
     let mut words = words(&[b"mq.done", b"q", request.id, token.as_bytes()]);
     let (verdict, backoff) = match request.verdict {
-        Verdict::Success { backoff } => ("success", backoff),
+        Verdict::Success { backoff, .. } => ("success", backoff),
         Verdict::Retry { backoff, .. } => ("retry", backoff),
         Verdict::Error { .. } => ("error", Backoff::None),
         Verdict::Release => ("release", Backoff::None),
@@ -263,6 +274,18 @@ fn plain_done(request: &done::Done<'_>) -> Words {
     } = request.verdict
     {
         option(&mut words, "reason", reason);
+    }
+    if let Verdict::Success {
+        keep: Keep { result, retain },
+        ..
+    } = request.verdict
+    {
+        if let Some(result) = result {
+            option(&mut words, "result", result);
+        }
+        if let Some(retain) = retain {
+            number(&mut words, "retain", retain.millis());
+        }
     }
     words
 }

@@ -55,9 +55,7 @@ impl Pair {
     /// A queue with messages in every state a message can have.
     pub fn with_every_state() -> Self {
         let mut pair = Self::of(Queue::new(1));
-        let window = Verdict::Success {
-            backoff: Backoff::For(Span::from_millis(500)),
-        };
+        let window = Verdict::success(Backoff::For(Span::from_millis(500)));
         let failed = Verdict::Error {
             reason: Some(b"why"),
         };

@@ -1,6 +1,6 @@
 //! MQ.DONE
 
-use redis_mq_core::{Backoff, Span, Stale, Token, Verdict};
+use redis_mq_core::{Backoff, Keep, Span, Stale, Token, Verdict, MAX_RESULT_BYTES};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
@@ -49,6 +49,7 @@ pub fn parse_verdict<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Verdict
     }
 
     let (mut verdict, mut backoff, mut reason) = (None, None, None);
+    let mut keep = Keep::NOTHING;
     while let Some(option) = args.word() {
         if is(option, "SUCCESS") {
             once(&mut verdict, Word::Success)?;
@@ -62,13 +63,24 @@ pub fn parse_verdict<'a, L: ArgList<'a>>(args: &mut Cursor<L>) -> Result<Verdict
             once(&mut backoff, parse_backoff(args)?)?;
         } else if is(option, "REASON") {
             once(&mut reason, args.bytes("REASON", 0, MAX_REASON_LEN)?)?;
+        } else if is(option, "RESULT") {
+            let result = args.bytes("RESULT", 0, MAX_RESULT_BYTES)?;
+            once(&mut keep.result, result)?;
+        } else if is(option, "RETAIN") {
+            let retain = Span::from_millis(args.duration("RETAIN", 0)?);
+            once(&mut keep.retain, retain)?;
         } else {
             return Err(Error::Syntax);
         }
     }
-    Ok(match (verdict.unwrap_or(Word::Success), backoff, reason) {
+    let verdict = verdict.unwrap_or(Word::Success);
+    if !matches!(verdict, Word::Success) && keep != Keep::NOTHING {
+        return Err(Error::Syntax);
+    }
+    Ok(match (verdict, backoff, reason) {
         (Word::Success, backoff, None) => Verdict::Success {
             backoff: backoff.unwrap_or(Backoff::None),
+            keep,
         },
         (Word::Retry, backoff, reason) => Verdict::Retry {
             backoff: backoff.unwrap_or(Backoff::None),
@@ -115,6 +127,16 @@ pub const VERDICT: Argument = Argument::new(
 )
 .optional();
 
+/// What is kept of a success, as `COMMAND DOCS` shows it.
+pub const RESULT: Argument = Argument::new("bytes", Kind::Text)
+    .after("RESULT")
+    .optional();
+
+/// How long it is kept, as `COMMAND DOCS` shows it.
+pub const RETAIN: Argument = Argument::new("ms", Kind::Integer)
+    .after("RETAIN")
+    .optional();
+
 /// The pause after a verdict, as `COMMAND DOCS` shows it.
 pub const BACKOFF: Argument = Argument::new(
     "backoff",
@@ -130,7 +152,7 @@ impl Command for MqDone {
     const RECORD: &'static Record = &Record {
         name: "mq.done",
         syntax: "MQ.DONE queue id token [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] \
-                 [BACKOFF ms | BACKOFF EXP]",
+                 [BACKOFF ms | BACKOFF EXP] [RESULT bytes] [RETAIN ms]",
         summary: "Ends a delivery and says what becomes of its message.",
         complexity: "O(1)",
         since: "0.1.0",
@@ -146,6 +168,8 @@ impl Command for MqDone {
             Argument::new("token", Kind::Integer),
             VERDICT,
             BACKOFF,
+            RESULT,
+            RETAIN,
         ],
         details: include_str!("done.md"),
     };
@@ -187,7 +211,13 @@ mod tests {
     }
 
     fn success(backoff: Backoff) -> Verdict<'static> {
-        Verdict::Success { backoff }
+        Verdict::success(backoff)
+    }
+
+    fn kept(result: Option<&'static [u8]>, retain: Option<u64>) -> Verdict<'static> {
+        let (backoff, retain) = (Backoff::None, retain.map(Span::from_millis));
+        let keep = Keep { result, retain };
+        Verdict::Success { backoff, keep }
     }
 
     fn retry(backoff: Backoff) -> Verdict<'static> {
@@ -233,6 +263,9 @@ mod tests {
             ("ERROR REASON BACKOFF", error(Some(b"BACKOFF"))),
             ("REASON why ERROR", error(Some(b"why"))),
             ("RELEASE", Verdict::Release),
+            ("RESULT RETAIN", kept(Some(b"RETAIN"), None)),
+            ("retain 0", kept(None, Some(0))),
+            ("RETAIN 5 SUCCESS RESULT x", kept(Some(b"x"), Some(5))),
         ] {
             assert_eq!(verdict(options), Ok(format!("{expected:?}")), "{options}");
         }
@@ -257,6 +290,14 @@ mod tests {
             "ERROR REASON",
             "BACKOFF",
             "FAILED",
+            "RESULT a RESULT b",
+            "RETAIN 1 RETAIN 1",
+            "RESULT",
+            "RETAIN",
+            "RETRY RESULT a",
+            "RETRY RETAIN 1",
+            "ERROR RESULT a",
+            "RELEASE RETAIN 0",
         ] {
             assert_eq!(verdict(options), Err(Error::Syntax), "{options}");
         }

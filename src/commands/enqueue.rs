@@ -44,6 +44,7 @@ pub struct Options<'a> {
     bury: bool,
     group: Option<&'a [u8]>,
     headers: Option<&'a [u8]>,
+    retain: Option<Span>,
     requeue: bool,
     update: bool,
 }
@@ -79,6 +80,9 @@ impl<'a> Options<'a> {
         } else if is(option, "HEADERS") {
             let headers = args.bytes("HEADERS", 1, MAX_HEADER_BYTES)?;
             once(&mut self.headers, headers)
+        } else if is(option, "RETAIN") {
+            let retain = Span::from_millis(args.duration("RETAIN", 0)?);
+            once(&mut self.retain, retain)
         } else if is(option, "REQUEUE") {
             flag(&mut self.requeue)
         } else if is(option, "UPDATE") {
@@ -101,6 +105,7 @@ impl<'a> Options<'a> {
         request.attempts = self.attempts.unwrap_or_default();
         request.headers = self.headers.unwrap_or_default();
         request.group = self.group;
+        request.retain = self.retain;
         (request.requeue, request.update) = (self.requeue, self.update);
         if let Some(level) = self.priority {
             request.priority = Priority::new(level as u8).ok_or(Error::Syntax)?;
@@ -178,6 +183,10 @@ pub mod argument {
     pub const HEADERS: Argument = Argument::new("bytes", Kind::Text)
         .after("HEADERS")
         .optional();
+    /// How long its result is kept.
+    pub const RETAIN: Argument = Argument::new("ms", Kind::Integer)
+        .after("RETAIN")
+        .optional();
     /// Whether a copy may wait.
     pub const REQUEUE: Argument = Argument::word("requeue", "REQUEUE").optional();
     /// Whether it may replace what waits.
@@ -188,7 +197,8 @@ impl Command for MqEnqueue {
     const RECORD: &'static Record = &Record {
         name: "mq.enqueue",
         syntax: "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-                 [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
+                 [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [RETAIN ms] \
+                 [REQUEUE] [UPDATE]",
         summary: "Adds a message to a queue, or says why its id is taken.",
         complexity: "O(1)",
         since: "0.1.0",
@@ -209,6 +219,7 @@ impl Command for MqEnqueue {
             argument::TTL,
             argument::GROUP,
             argument::HEADERS,
+            argument::RETAIN,
             argument::REQUEUE,
             argument::UPDATE,
         ],
@@ -275,12 +286,13 @@ mod tests {
     #[test]
     fn options_come_in_any_order_and_case() {
         let line = "MQ.ENQUEUE q p update PRIORITY 0 Requeue ATTEMPTS 4294967295 lock 1 \
-                    at 281474976710655 id ID headers h group g ttl 9 BURY";
+                    at 281474976710655 id ID headers h group g ttl 9 BURY retain 0";
         let mut expected = Enqueue::new(b"p").id(b"ID");
         expected.start = Start::At(Timestamp::from_millis(MAX_INSTANT_MS));
         expected.lock = Some(Span::from_millis(1));
         expected.attempts = u32::MAX;
         expected.headers = b"h";
+        expected.retain = Some(Span::ZERO);
         expected.group = Some(b"g");
         expected.ttl = Some(Ttl {
             span: Span::from_millis(9),
@@ -314,6 +326,8 @@ mod tests {
             "REQUEUE REQUEUE",
             "UPDATE UPDATE",
             "HEADERS a HEADERS b",
+            "RETAIN 1 RETAIN 1",
+            "RETAIN",
             "GROUP a GROUP b",
             "TTL 8 TTL 8",
             "TTL 8 BURY BURY",
@@ -341,6 +355,7 @@ mod tests {
             range("ATTEMPTS", 0, u32::MAX.into())
         );
         assert_eq!(start("PRIORITY 10"), range("PRIORITY", 0, 9));
+        assert_eq!(start("RETAIN x"), range("RETAIN", 0, MAX_DURATION_MS));
         assert_eq!(start("DELAY x"), range("DELAY", 0, MAX_DURATION_MS));
         assert_eq!(start("AT 281474976710656"), range("AT", 0, MAX_INSTANT_MS));
         let too_long = "x".repeat(513);

@@ -30,7 +30,7 @@ pub fn reply(ctx: &Ctx, time: QueueTime, message: &View<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(14);
+    ctx.reply_map(15);
     bulk("id", message.id.bytes());
     bulk("status", message.status.name().as_bytes());
     bulk("payload", message.payload);
@@ -47,6 +47,11 @@ pub fn reply(ctx: &Ctx, time: QueueTime, message: &View<'_>) {
     let group = (!message.group.is_empty()).then_some(message.group);
     optional("group", group);
     number("expires-at", time.shown(message.expires_at));
+    ctx.reply_bulk(b"retain-ms");
+    match message.retain {
+        Some(span) => ctx.reply_integer(span.millis()),
+        None => ctx.reply_null(),
+    }
 }
 
 impl Command for MqGet {

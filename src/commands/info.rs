@@ -26,7 +26,7 @@ fn reply(ctx: &Ctx, time: QueueTime, queue: &Queue) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(Status::ALL.len() + 29);
+    ctx.reply_map(Status::ALL.len() + 30);
     for (status, count) in Status::ALL.iter().zip(info.counts) {
         number(status.name(), count);
     }
@@ -82,6 +82,7 @@ fn reply(ctx: &Ctx, time: QueueTime, queue: &Queue) {
             number(name, histogram.percentile(of_hundred));
         }
     }
+    number("results", info.results as u64);
 }
 
 impl Command for MqInfo {

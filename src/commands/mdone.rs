@@ -2,7 +2,7 @@
 
 use redis_mq_core::{Token, Verdict};
 
-use super::done::{parse_verdict, BACKOFF, VERDICT};
+use super::done::{parse_verdict, BACKOFF, RESULT, RETAIN, VERDICT};
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::clock;
 use crate::error::Error;
@@ -57,7 +57,7 @@ impl Command for MqMdone {
         name: "mq.mdone",
         syntax: "MQ.MDONE queue count id token [id token ...] \
                  [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] \
-                 [BACKOFF ms | BACKOFF EXP]",
+                 [BACKOFF ms | BACKOFF EXP] [RESULT bytes] [RETAIN ms]",
         summary: "Ends many deliveries with the same verdict.",
         complexity: "O(n) with n the number of deliveries",
         since: "0.1.0",
@@ -80,6 +80,8 @@ impl Command for MqMdone {
             .multiple(),
             VERDICT,
             BACKOFF,
+            RESULT,
+            RETAIN,
         ],
         details: include_str!("mdone.md"),
     };

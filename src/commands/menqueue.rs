@@ -71,7 +71,7 @@ impl Command for MqMenqueue {
         name: "mq.menqueue",
         syntax: "MQ.MENQUEUE queue count payload [payload ...] [IDS id [id ...]] \
                  [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] [PRIORITY p] [TTL ms [BURY]] \
-                 [GROUP g] [HEADERS bytes] [REQUEUE] [UPDATE]",
+                 [GROUP g] [HEADERS bytes] [RETAIN ms] [REQUEUE] [UPDATE]",
         summary: "Adds many messages with the same options.",
         complexity: "O(n) with n the number of messages",
         since: "0.1.0",
@@ -96,6 +96,7 @@ impl Command for MqMenqueue {
             argument::TTL,
             argument::GROUP,
             argument::HEADERS,
+            argument::RETAIN,
             argument::REQUEUE,
             argument::UPDATE,
         ],

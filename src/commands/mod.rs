@@ -25,6 +25,7 @@ pub mod pause;
 pub mod peek;
 pub mod purge;
 pub mod redrive;
+pub mod result;
 pub mod scan;
 pub mod status;
 
@@ -36,6 +37,7 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<enqueue::MqEnqueue>(),
     Registered::of::<menqueue::MqMenqueue>(),
     Registered::of::<cancel::MqCancel>(),
+    Registered::of::<result::MqResult>(),
     Registered::of::<dequeue::MqDequeue>(),
     Registered::of::<mdequeue::MqMdequeue>(),
     Registered::of::<done::MqDone>(),

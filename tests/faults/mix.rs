@@ -270,7 +270,11 @@ impl Mix {
             return (queue, command);
         }
         match self.rng.random_range(0..10) {
-            0..3 => {}
+            0..1 => {}
+            1..3 => {
+                command.arg("RESULT").arg("random\r\n%s");
+                command.arg("RETAIN").arg(self.span(0));
+            }
             3..5 => drop(command.arg("BACKOFF").arg(self.span(0))),
             5..6 => drop(command.arg("RETRY").arg("BACKOFF").arg("EXP")),
             6..7 => drop(command.arg("RETRY")),

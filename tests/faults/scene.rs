@@ -67,7 +67,8 @@ pub fn build(conn: &mut Connection, queue: &str) -> Vec<Vec<u8>> {
         &["RETRY", "BACKOFF", long],
         "queued-with-backoff",
     );
-    end("window", &["BACKOFF", long], "done-with-backoff");
+    let with_result = ["BACKOFF", long, "RESULT", "r", "RETAIN", long];
+    end("window", &with_result, "done-with-backoff");
     end("window-requeue", &["BACKOFF", long], "done-with-backoff");
     end(
         "dead-reason",

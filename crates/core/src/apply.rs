@@ -146,6 +146,19 @@ impl Queue {
                 };
                 self.remove_one(slot, *is_letter);
             }
+            Effect::Keep { key, until, value } => {
+                if !self.may_have_result(key) {
+                    return Err(ApplyError::Diverged(
+                        "a result is of a message that is not finished",
+                    ));
+                }
+                self.keep_until(*key, value, *until);
+            }
+            Effect::LetGo { key } => {
+                if !self.remove_result(key) {
+                    return Err(ApplyError::Diverged("a result is not there"));
+                }
+            }
             Effect::Redrive { key } => {
                 let slot = self.letter(key)?;
                 if self.live(key).is_ok() {

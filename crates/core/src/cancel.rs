@@ -7,12 +7,14 @@ use crate::queue::Queue;
 use crate::turn::Turn;
 
 impl Queue {
-    /// Removes what there is of `id`: the live message with its waiting copy, and the dead letter.
+    /// Removes what there is of `id`: the live message with its waiting copy, the dead letter, and the
+    /// result.
     /// Returns whether there was anything.
     pub fn cancel(&mut self, turn: &mut Turn<'_>, id: &[u8]) -> bool {
         let key = Key::of(id);
         let live = self.find_live(&key);
-        if self.find_letter_by_now(turn, &key).is_none() && live.is_none() {
+        let has_result = self.result_at(&key, turn.now.instant()).is_some();
+        if self.find_letter_by_now(turn, &key).is_none() && live.is_none() && !has_result {
             return false;
         }
         let is_locked = |slot| matches!(self.messages.get(slot).state(), State::Locked { .. });
@@ -30,7 +32,7 @@ impl Queue {
         true
     }
 
-    /// Removes the live message and the dead letter of an id; false if there was neither.
+    /// Removes the live message, the dead letter and the result of an id; false if there was none.
     pub(crate) fn remove_all_of(&mut self, key: &Key<'_>) -> bool {
         let live = self.find_live(key);
         if let Some(slot) = live {
@@ -41,7 +43,8 @@ impl Queue {
         if let Some(slot) = letter {
             self.remove_letter(slot);
         }
-        let found = live.is_some() || letter.is_some();
+        let has_result = self.remove_result(key);
+        let found = live.is_some() || letter.is_some() || has_result;
         self.kinds.cancelled |= found;
         found
     }

@@ -23,6 +23,7 @@ impl Queue {
         self.check_rares(&held)?;
         self.check_released(&held)?;
         self.check_timers(&held)?;
+        self.check_results()?;
         same("time that can be", &self.can_be_ahead(self.ahead_ms), &true)?;
         let bodies: usize = held
             .iter()
@@ -189,6 +190,22 @@ impl Queue {
             Some(timers) if timers.is_empty() => Err("no timer has memory".to_owned()),
             Some(timers) => same("timers", &timers.check()?, &(all, armed)),
         }
+    }
+
+    /// A result is of an id whose message is finished, or not there.
+    fn check_results(&self) -> Result<(), String> {
+        let Some(results) = &self.results else {
+            return Ok(());
+        };
+        if results.len() == 0 {
+            return Err("no result has memory".into());
+        }
+        for held in results.check(|key| self.hash(key))? {
+            if !self.may_have_result(&held.key) {
+                return Err(format!("{:?} has a result and lives", held.key));
+            }
+        }
+        Ok(())
     }
 
     /// Every rare part belongs to one message and holds something.

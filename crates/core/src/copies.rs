@@ -8,7 +8,7 @@ use crate::message::Limits;
 use crate::queue::Queue;
 use crate::relocate::Relocate;
 use crate::slab::Entry;
-use crate::types::{Priority, Timestamp};
+use crate::types::{Priority, Span, Timestamp};
 
 /// A copy that runs after the current run or dedupe window.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(crate) struct WaitingCopy {
 struct OwnedExtras {
     headers: Box<[u8]>,
     group: Box<[u8]>,
+    retain: Option<Span>,
     expiry: Option<Expiry>,
 }
 
@@ -41,6 +42,7 @@ impl WaitingCopy {
                 Box::new(OwnedExtras {
                     headers: content.extras.headers.into(),
                     group: content.extras.group.into(),
+                    retain: content.extras.retain,
                     expiry: content.extras.expiry,
                 })
             }),
@@ -53,6 +55,7 @@ impl WaitingCopy {
             Some(extras) => Extras {
                 headers: &extras.headers,
                 group: &extras.group,
+                retain: extras.retain,
                 expiry: extras.expiry,
             },
             None => Extras::default(),

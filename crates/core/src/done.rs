@@ -17,6 +17,8 @@ pub enum Verdict<'a> {
     Success {
         /// How long the id stays taken.
         backoff: Backoff,
+        /// What is kept of it.
+        keep: Keep<'a>,
     },
     /// Again, later; dead if all attempts were used.
     Retry {
@@ -35,9 +37,34 @@ pub enum Verdict<'a> {
 }
 
 impl Verdict<'_> {
-    /// Success with no dedupe window.
+    /// Success with no dedupe window and no result.
     pub const SUCCESS: Self = Self::Success {
         backoff: Backoff::None,
+        keep: Keep::NOTHING,
+    };
+
+    /// Success without a result that takes the id for a while.
+    pub const fn success(backoff: Backoff) -> Self {
+        let keep = Keep::NOTHING;
+        Self::Success { backoff, keep }
+    }
+}
+
+/// What a consumer wants to be kept of a success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep<'a> {
+    /// The result. One that is kept without is empty.
+    pub result: Option<&'a [u8]>,
+    /// How long it is kept, zero for not at all; as the message says if not given, and for
+    /// [`Settings::retain`](crate::Settings::retain) if that does not say either.
+    pub retain: Option<Span>,
+}
+
+impl Keep<'_> {
+    /// No result, unless the message asks for one to be kept.
+    pub const NOTHING: Self = Self {
+        result: None,
+        retain: None,
     };
 }
 
@@ -128,8 +155,12 @@ impl Queue {
             return Ok(None);
         };
         self.enter_frame(turn);
+        let kept = match verdict {
+            Verdict::Success { keep, .. } => self.to_be_kept(turn, slot, keep),
+            _ => None,
+        };
         let finish = match verdict {
-            Verdict::Success { backoff } => Finish::Success {
+            Verdict::Success { backoff, .. } => Finish::Success {
                 until: self.end_of_backoff(turn, slot, backoff),
             },
             Verdict::Retry { backoff, reason } => Finish::Retry {
@@ -141,7 +172,8 @@ impl Queue {
                 way: self.way_back(slot, token),
             },
         };
-        let simple = finish == Finish::Success { until: None } && !self.has_copy(slot);
+        let simple =
+            finish == Finish::Success { until: None } && kept.is_none() && !self.has_copy(slot);
         if !(simple && self.emit_verbatim(turn)) {
             let key = self.messages.get(slot).key();
             self.emit(turn, &Effect::End { key, finish });
@@ -149,6 +181,9 @@ impl Queue {
         let ended = self.finish(slot, finish);
         if ended == Ended::Dead {
             self.forget_a_letter(turn);
+        }
+        if let Some((value, span)) = kept {
+            self.keep(turn, Key::of(id), value, span);
         }
         Ok(Some(ended))
     }
@@ -255,6 +290,7 @@ impl Queue {
                 count(&mut self.totals.done);
                 self.set_reason(slot, None);
                 self.forget_expiry(slot);
+                self.note_end(slot, false);
                 self.link(slot, State::Done { until });
                 if self.has_copy(slot) {
                     Ended::DoneWithRequeue

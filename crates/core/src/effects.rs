@@ -67,6 +67,16 @@ pub(crate) enum Effect<'a> {
     Expire {
         key: Key<'a>,
     },
+    /// The result of a message that was just finished is kept until then, in place of an older one.
+    Keep {
+        key: Key<'a>,
+        until: Timestamp,
+        value: &'a [u8],
+    },
+    /// The result of an id goes.
+    LetGo {
+        key: Key<'a>,
+    },
     /// A dead letter is sent again.
     Redrive {
         key: Key<'a>,
@@ -118,6 +128,8 @@ pub(crate) struct Extras<'a> {
     /// The name of its group; empty for none.
     pub group: &'a [u8],
     pub expiry: Option<Expiry>,
+    /// How long its result is kept, if it says so.
+    pub retain: Option<Span>,
 }
 
 /// What an update does to the time of a queued message.
@@ -148,6 +160,8 @@ const EXPIRE: u8 = 16;
 const AHEAD: u8 = 17;
 const REDRIVE: u8 = 18;
 const REMOVE: u8 = 19;
+const KEEP: u8 = 20;
+const LET_GO: u8 = 21;
 const LIMITS: u8 = 32;
 const PAUSE: u8 = 33;
 const GROUP_DUE: u8 = 34;
@@ -259,6 +273,12 @@ impl<'a> Effect<'a> {
             Self::Forget { key } => head(out, FORGET, key),
             Self::Revive { key } => head(out, REVIVE, key),
             Self::Expire { key } => head(out, EXPIRE, key),
+            Self::Keep { key, until, value } => {
+                head(out, KEEP, key);
+                put_number(out, until.millis());
+                put_bytes(out, value);
+            }
+            Self::LetGo { key } => head(out, LET_GO, key),
             Self::Redrive { key } => head(out, REDRIVE, key),
             Self::Remove { key, is_letter } => {
                 head(out, REMOVE, key);
@@ -428,6 +448,12 @@ impl<'a> Effect<'a> {
             FORGET => Self::Forget { key },
             REVIVE => Self::Revive { key },
             EXPIRE => Self::Expire { key },
+            KEEP => Self::Keep {
+                key,
+                until: read_instant(reader)?,
+                value: reader.bytes()?,
+            },
+            LET_GO => Self::LetGo { key },
             REDRIVE => Self::Redrive { key },
             REMOVE => Self::Remove {
                 key,
@@ -478,6 +504,7 @@ impl<'a> Content<'a> {
     pub fn own(&self, group: Option<u32>) -> Own<'a> {
         Own {
             limits: self.limits,
+            retain: self.extras.retain,
             headers: self.extras.headers,
             timer: None,
             group,
@@ -489,6 +516,7 @@ impl<'a> Content<'a> {
 const HEADERS: u64 = 2;
 const EXPIRY: u64 = 4;
 const GROUP: u64 = 6;
+const RETAIN: u64 = 10;
 
 /// The field of a retry.
 const RETRY_REASON: u64 = 2;
@@ -496,7 +524,10 @@ const RETRY_REASON: u64 = 2;
 impl<'a> Extras<'a> {
     #[inline]
     pub fn is_none(&self) -> bool {
-        self.headers.is_empty() && self.expiry.is_none() && self.group.is_empty()
+        self.headers.is_empty()
+            && self.expiry.is_none()
+            && self.group.is_empty()
+            && self.retain.is_none()
     }
 
     pub fn put_fields(&self, out: &mut Vec<u8>) {
@@ -508,6 +539,9 @@ impl<'a> Extras<'a> {
         }
         if !self.group.is_empty() {
             put_field(out, GROUP, self.group);
+        }
+        if let Some(retain) = self.retain {
+            put_numbers(out, RETAIN, &[retain.millis()]);
         }
     }
 
@@ -526,6 +560,10 @@ impl<'a> Extras<'a> {
             }
             GROUP => {
                 self.group = field.read(read_group)?;
+                Ok(())
+            }
+            RETAIN => {
+                self.retain = Some(field.read(read_span)?);
                 Ok(())
             }
             _ => field.pass_over(),

@@ -40,6 +40,9 @@ pub struct Enqueue<'a> {
     pub group: Option<&'a [u8]>,
     /// After which time it is not handed over any more.
     pub ttl: Option<Ttl>,
+    /// How long its result is kept when it is finished, also without one: then it is an empty one.
+    /// Zero for not at all.
+    pub retain: Option<Span>,
 }
 
 /// How long a message may wait.
@@ -115,6 +118,7 @@ impl<'a> Enqueue<'a> {
             headers: &[],
             group: None,
             ttl: None,
+            retain: None,
         }
     }
 
@@ -149,6 +153,7 @@ impl<'a> Enqueue<'a> {
                     at: now.after(ttl.span),
                     bury: ttl.bury,
                 }),
+                retain: self.retain,
             },
         }
     }

@@ -40,6 +40,8 @@ pub struct View<'a> {
     pub group: &'a [u8],
     /// When it is not handed over any more; zero for never.
     pub expires_at: Timestamp,
+    /// How long its result is kept, if it says so.
+    pub retain: Option<Span>,
 }
 
 /// A queue at one moment.
@@ -70,6 +72,8 @@ pub struct Info<'a> {
     pub groups: usize,
     /// What keeps messages that are ready from consumers, a pause aside.
     pub limited: Option<Limited>,
+    /// Results that are kept.
+    pub results: usize,
     /// Messages that limits refused, since the queue was loaded here.
     pub refused: u64,
     /// Counters since the queue was created.
@@ -146,6 +150,7 @@ impl Queue {
                         .map_or(Timestamp::ZERO, |expiry| expiry.at),
                     Some(_) => Timestamp::ZERO,
                 },
+                retain: message.retain(),
             });
         };
         let extras = copy.extras();
@@ -172,6 +177,7 @@ impl Queue {
                 Some(expiry) if !is_dead => expiry.at,
                 _ => Timestamp::ZERO,
             },
+            retain: extras.retain,
         })
     }
 
@@ -203,6 +209,7 @@ impl Queue {
             held: self.held(),
             groups: self.groups.as_ref().map_or(0, |groups| groups.len()),
             limited: self.limited(moment),
+            results: self.results_at(now),
             refused: self.refused,
             totals: self.totals,
         };
@@ -238,6 +245,9 @@ impl Queue {
                 order.add((message.priority(), due, Arrival::Own), slot, due);
             }
             return;
+        }
+        if self.copy_has_come(slot, now) && self.result_at(&message.key(), now).is_some() {
+            info.results -= 1;
         }
         let ends = self.ends(slot, now);
         info.totals.expired = info.totals.expired.saturating_add(ends.expired);

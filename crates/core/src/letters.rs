@@ -105,6 +105,7 @@ impl Queue {
                 self.remove_letter(older);
             }
         }
+        self.note_end(slot, true);
         self.live.remove(&self.messages, slot, self.frame.next_id);
         let state = State::Dead { token, cause, died };
         self.bury_loaded(slot, state, reason);
@@ -134,6 +135,7 @@ impl Queue {
         self.letters
             .remove(&self.messages, slot, self.frame.next_id);
         self.live.insert(&self.messages, slot, self.frame.next_id);
+        self.forget_result_of(slot);
         self.link(
             slot,
             State::Locked {

@@ -364,6 +364,12 @@ impl Message {
         self.own_part().and_then(own::group)
     }
 
+    /// How long its result is kept, if it says so.
+    #[inline]
+    pub fn retain(&self) -> Option<Span> {
+        self.own_part().and_then(own::retain)
+    }
+
     /// What the producer sent beside the payload; empty for nothing.
     #[inline]
     pub fn headers(&self) -> &[u8] {

@@ -62,27 +62,30 @@ impl Queue {
 
     fn purge_slot(&mut self, turn: &mut Turn<'_>, slot: u32, key: &Key<'_>, is_letter: bool) {
         let other = if is_letter {
-            self.find_live(key)
+            self.find_live(key).is_some() || self.result_of(key).is_some()
         } else {
-            self.find_letter(key)
+            self.find_letter(key).is_some()
         };
         self.enter_frame(turn);
         let key = *key;
-        let effect = match other {
-            None => Effect::Cancel { key },
-            Some(_) => Effect::Remove { key, is_letter },
+        let effect = if other {
+            Effect::Remove { key, is_letter }
+        } else {
+            Effect::Cancel { key }
         };
         self.emit(turn, &effect);
         self.remove_one(slot, is_letter);
     }
 
-    /// Removes a message, or a dead letter, and leaves the other of its id.
+    /// Removes a message, with the result that it may have if it is finished, or a dead letter, and leaves
+    /// the other of its id.
     pub(crate) fn remove_one(&mut self, slot: u32, is_letter: bool) {
         self.kinds.cancelled = true;
         if is_letter {
             self.remove_letter(slot);
         } else {
             self.unlink(slot);
+            self.forget_result_of(slot);
             self.remove(slot);
         }
     }

@@ -11,10 +11,12 @@ use crate::eoq::Eoq;
 use crate::groups::{End, Groups};
 use crate::id::{hash_bytes, Key};
 use crate::ids::Ids;
+use crate::kept::EndOf;
 use crate::latency::Latency;
 use crate::link::List;
 use crate::message::{Message, State};
 use crate::released::Places;
+use crate::results::Results;
 use crate::slab::Slab;
 use crate::timers::Timers;
 use crate::turn::{Frame, Turn};
@@ -55,6 +57,10 @@ pub struct Queue {
     pub(crate) bounds: Option<Box<Bounds>>,
     /// How long messages waited and were worked on; none before the first delivery.
     pub(crate) latency: Option<Box<Latency>>,
+    /// What finished messages have left; none while nothing is kept.
+    pub(crate) results: Option<Box<Results>>,
+    /// The messages that have ended, while somebody wants to know.
+    pub(crate) watched: Option<Vec<EndOf>>,
     /// What the running step has done.
     pub(crate) kinds: Kinds,
     /// A hint of the primary: neither replicated nor kept.
@@ -140,6 +146,8 @@ impl Queue {
             refused: 0,
             bounds: None,
             latency: None,
+            results: None,
+            watched: None,
             kinds: Kinds::default(),
             eoq: Eoq::default(),
             hasher: FixedState::with_seed(seed),
@@ -153,9 +161,14 @@ impl Queue {
         self.messages.len()
     }
 
-    /// Whether the queue holds no message.
+    /// Whether the queue holds neither a message nor a result.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.len() == 0 && self.results.is_none()
+    }
+
+    /// Results that are kept, as the last step left them.
+    pub fn results_len(&self) -> usize {
+        self.results.as_ref().map_or(0, |results| results.len())
     }
 
     /// Messages that consumers would get now, those that time has not been let move on aside. None
@@ -206,6 +219,9 @@ impl Queue {
         let mut next = self.wheel.next();
         if let Some(timers) = &self.timers {
             next = [next, timers.next()].into_iter().flatten().min();
+        }
+        if let Some(results) = &self.results {
+            next = [next, results.next()].into_iter().flatten().min();
         }
         if self.is_plain() {
             next
@@ -289,6 +305,7 @@ impl Queue {
         );
         let slot = self.hold(message);
         self.live.insert(&self.messages, slot, self.frame.next_id);
+        self.forget_result_of(slot);
         count(&mut self.totals.enqueued);
         self.link(slot, state);
         if own.timer.is_some() {
@@ -402,6 +419,7 @@ impl Queue {
     /// Removes an unlinked live message; its id is free.
     #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
+        self.note_end(slot, false);
         self.live.remove(&self.messages, slot, self.frame.next_id);
         self.free(slot);
     }
@@ -431,6 +449,7 @@ impl Queue {
     /// then the message still takes its turn among all that are due.
     pub(crate) fn promote(&mut self, slot: u32, copy: &WaitingCopy, ended: Timestamp) {
         self.set_reason(slot, None);
+        self.forget_result_of(slot);
         self.let_group_go_on(slot);
         self.give_content(slot, &Content::of(copy));
         self.messages.get_mut(slot).attempts = 0;
@@ -451,6 +470,7 @@ impl Queue {
             + self.places.as_ref().map_or(0, |places| places.bytes())
             + self.timers.as_ref().map_or(0, |timers| timers.bytes())
             + self.latency.as_ref().map_or(0, |latency| latency.bytes())
+            + self.results.as_ref().map_or(0, |results| results.bytes())
             + self.body_bytes
             + self.rare_bytes
     }

@@ -81,6 +81,7 @@ impl Queue {
         self.set_reason(slot, None);
         self.messages.get_mut(slot).attempts = 0;
         self.live.insert(&self.messages, slot, self.frame.next_id);
+        self.forget_result_of(slot);
         count(&mut self.totals.redriven);
         self.link(
             slot,

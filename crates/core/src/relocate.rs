@@ -54,6 +54,10 @@ impl Queue {
                 }
                 false
             }
+            5 => self
+                .results
+                .as_mut()
+                .is_some_and(|results| results.relocate(at as usize, mover)),
             _ => return None,
         };
         let next = if more {

@@ -12,6 +12,7 @@ use crate::effects::{
 use crate::fields::{end_fields, put_field, put_numbers, read_fields};
 use crate::message::{Cause, Message, State};
 use crate::queue::{Queue, Totals};
+use crate::results_form::RESULT;
 use crate::turn::Frame;
 use crate::types::{Timestamp, Token};
 
@@ -52,6 +53,9 @@ const HAS_FIELDS: u8 = 0x80;
 
 /// A field of the header: by how many milliseconds the queue's time is ahead of the server's.
 const AHEAD: u64 = 28;
+
+/// A field of the header: how many results follow behind the messages.
+const RESULTS: u64 = 30;
 
 /// Fields of the header: totals that version 1 does not count.
 const TOTAL_EXPIRED: u64 = 1;
@@ -108,6 +112,9 @@ impl Queue {
         if self.ahead_ms != 0 {
             put_numbers(&mut out, AHEAD, &[self.ahead_ms]);
         }
+        if self.results.is_some() {
+            put_numbers(&mut out, RESULTS, &[self.results_len() as u64]);
+        }
         if out.len() > end {
             end_fields(&mut out);
             out[VERSION_AT] = VERSION_2;
@@ -148,6 +155,7 @@ impl Queue {
         if !out.is_empty() {
             sink(&out);
         }
+        self.write_results(&[SNAPSHOT_MARK, VERSION_2, MESSAGES], CHUNK_BYTES, sink);
     }
 
     /// Visits every message: the ready ones in their order, then the schedule by due time, then
@@ -224,6 +232,7 @@ impl Queue {
                 headers: message.headers(),
                 group: self.group_name(message),
                 expiry: self.expiry(slot),
+                retain: message.retain(),
             },
         }
     }
@@ -275,8 +284,8 @@ impl Queue {
         any
     }
 
-    /// Takes in one chunk behind those before. Returns the number of messages the header names.
-    pub(crate) fn read_chunk(&mut self, chunk: &[u8]) -> Result<Option<u64>, Damaged> {
+    /// Takes in one chunk behind those before. Returns how much the header says is to follow.
+    pub(crate) fn read_chunk(&mut self, chunk: &[u8]) -> Result<Option<Expected>, Damaged> {
         let mut reader = Reader::new(chunk);
         if reader.byte()? != SNAPSHOT_MARK {
             return Err(Damaged("not a chunk of a snapshot"));
@@ -287,7 +296,8 @@ impl Queue {
         }
         match reader.byte()? {
             HEADER => {
-                let expected = self.read_totals(&mut reader)?;
+                let messages = self.read_totals(&mut reader)?;
+                let mut results = 0;
                 if version == VERSION_2 {
                     read_fields(&mut reader, |field| match field.number {
                         AHEAD => {
@@ -310,6 +320,10 @@ impl Queue {
                             self.totals.dropped = field.read(Reader::number)?;
                             Ok(())
                         }
+                        RESULTS => {
+                            results = field.read(Reader::number)?;
+                            Ok(())
+                        }
                         _ if self.read_latency(field)? => Ok(()),
                         _ => self.read_bound(field),
                     })?;
@@ -317,7 +331,7 @@ impl Queue {
                 if !reader.is_empty() {
                     return Err(Damaged("bytes behind the header"));
                 }
-                Ok(Some(expected))
+                Ok(Some(Expected { messages, results }))
             }
             MESSAGES => {
                 while !reader.is_empty() {
@@ -374,6 +388,9 @@ impl Queue {
             tag &= !HAS_FIELDS;
         }
         let key = read_key(reader)?;
+        if version == VERSION_2 && tag == RESULT {
+            return self.read_result(key, reader, has_fields);
+        }
         let mut content = Content::read(reader)?;
         let attempts = reader.number_to(u64::from(u32::MAX))? as u32;
         let last_token = self.last_token;
@@ -484,6 +501,9 @@ impl Queue {
         if taken {
             return Err(Damaged("an id that is there twice"));
         }
+        if !dead && !matches!(state, State::Done { .. }) && self.result_of(&key).is_some() {
+            return Err(Damaged("a message that is not finished and has a result"));
+        }
         if dead && copy.is_some() {
             return Err(Damaged("a dead letter with a waiting copy"));
         }
@@ -531,11 +551,18 @@ impl Queue {
     }
 }
 
+/// How much a header says is to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expected {
+    messages: u64,
+    results: u64,
+}
+
 /// Builds a queue from the chunks of [`Queue::snapshot`], whatever the bytes.
 #[derive(Debug)]
 pub struct Loader {
     queue: Queue,
-    expected: Option<u64>,
+    expected: Option<Expected>,
 }
 
 impl Loader {
@@ -562,15 +589,20 @@ impl Loader {
 
     /// How many messages are still to come; none before the header.
     pub fn missing(&self) -> Option<u64> {
-        Some(self.expected?.saturating_sub(self.queue.len() as u64))
+        let expected = self.expected?.messages;
+        Some(expected.saturating_sub(self.queue.len() as u64))
     }
 
     /// The queue.
     ///
     /// # Errors
-    /// If there are not as many messages as the header says.
+    /// If there are not as many messages and results as the header says.
     pub fn finish(self) -> Result<Queue, Damaged> {
-        if self.expected == Some(self.queue.len() as u64) {
+        let there = Expected {
+            messages: self.queue.len() as u64,
+            results: self.queue.results_len() as u64,
+        };
+        if self.expected == Some(there) {
             Ok(self.queue)
         } else {
             Err(Damaged("not the number of messages that the header names"))

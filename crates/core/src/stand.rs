@@ -381,6 +381,16 @@ impl Queue {
         ends
     }
 
+    /// When what is in the slot became the dead letter that it is by `now`.
+    pub(crate) fn died_at(&self, slot: u32, now: Timestamp) -> Timestamp {
+        if let State::Dead { died, .. } = self.messages.get(slot).state() {
+            return died;
+        }
+        let deaths = self.ends(slot, now).deaths.into_iter().flatten();
+        let died = deaths.map(|death| self.death(death.ended));
+        died.max().unwrap_or_default()
+    }
+
     /// Whether time alone has made it a dead letter by `now`, or its copy.
     pub(crate) fn has_died(&self, slot: u32, now: Timestamp) -> bool {
         self.ends(slot, now).deaths != [None, None]

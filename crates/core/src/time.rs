@@ -29,6 +29,9 @@ impl Queue {
         if letters || !is_quiet {
             self.move_due_on(turn);
         }
+        if !self.has_quiet_results(now) {
+            self.let_results_go(turn);
+        }
     }
 
     /// Whether time has something left to do.
@@ -228,6 +231,11 @@ impl Queue {
         }
         if let Some(groups) = &mut self.groups {
             groups.keep_up(now);
+        }
+        if let Some(results) = &mut self.results {
+            if !results.is_quiet_at(now) {
+                results.advance(now, KEEP_UP_BUDGET);
+            }
         }
     }
 }

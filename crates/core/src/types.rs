@@ -212,6 +212,8 @@ pub struct Settings {
     pub backoff_max: Span,
     /// How many dead letters are kept; beyond it the oldest goes.
     pub max_dead: u32,
+    /// How long a result is kept whose consumer and message do not say.
+    pub retain: Span,
 }
 
 impl Default for Settings {
@@ -221,6 +223,7 @@ impl Default for Settings {
             backoff_factor: Span::from_millis(2200),
             backoff_max: Span::from_millis(86_400_000),
             max_dead: 10_000,
+            retain: Span::from_millis(60_000),
         }
     }
 }

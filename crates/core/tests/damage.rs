@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use redis_mq_core::{
-    ApplyError, Backoff, Damaged, Enqueue, Loader, Log, Now, Priority, Queue, Replication,
+    ApplyError, Backoff, Damaged, Enqueue, Keep, Loader, Log, Now, Priority, Queue, Replication,
     Settings, Span, Start, Token, Ttl, Turn, Verdict, SNAPSHOT_VERSION,
 };
 
@@ -89,7 +89,7 @@ impl Made {
             made.enqueue(2, &copy);
         }
         let backoff = Backoff::For(Span::from_millis(3_600_000));
-        made.done(3, &got[1], Verdict::Success { backoff });
+        made.done(3, &got[1], Verdict::success(backoff));
         made.done(
             3,
             &got[2],
@@ -126,10 +126,20 @@ impl Made {
         made.enqueue(92, &own);
         let got = made.dequeue(93, 2, 1_000_000);
         made.done(94, &got[1], Verdict::Release);
-        made.enqueue(95, &Enqueue::new(b"gone").id(b"gone"));
+        let mut brief = Enqueue::new(b"payload").id(b"brief");
+        (brief.priority, brief.retain) = (first, Some(Span::from_millis(1)));
+        made.enqueue(95, &brief);
+        let got = made.dequeue(95, 1, 1_000);
+        made.done(95, &got[0], Verdict::SUCCESS);
+        made.turn(96, |queue, turn| queue.let_time_act(turn));
+        made.enqueue(96, &Enqueue::new(b"gone").id(b"gone"));
         made.turn(96, |queue, turn| queue.cancel(turn, b"gone"));
         let done = Verdict::Success {
             backoff: Backoff::For(Span::from_millis(500)),
+            keep: Keep {
+                result: Some(b"result"),
+                retain: Some(Span::from_millis(60_000)),
+            },
         };
         let mut headers = Enqueue::new(b"payload").id(b"headers");
         headers.headers = b"traceparent: 00";
@@ -238,7 +248,7 @@ fn for_each_damage(bytes: &[u8], mut test: impl FnMut(Vec<u8>)) {
 fn a_damaged_snapshot_is_an_error_or_a_sound_queue() {
     let made = Made::all_kinds();
     let chunks = snapshot(made.queue());
-    assert_eq!(chunks.len(), 2);
+    assert_eq!(chunks.len(), 3, "header, messages, results");
     assert_sound(
         load(&chunks).expect("whole"),
         chunks.iter().map(Vec::len).sum(),
@@ -304,7 +314,7 @@ fn damaged_effects_are_an_error_or_leave_a_sound_queue() {
     kinds.sort_unstable();
     kinds.dedup();
     let with_fields = [1, 2, 3, 7].map(|kind| 0x80 | kind);
-    let expected: Vec<u8> = (1..=13).chain([16]).chain(with_fields).collect();
+    let expected: Vec<u8> = (1..=13).chain([16, 21]).chain(with_fields).collect();
     assert_eq!(kinds, expected, "every kind is tried");
     for (log, before) in made.logs.iter().zip(&made.before) {
         for_each_damage(log, |bytes| {
@@ -384,7 +394,7 @@ proptest! {
         }
         MADE.with(|made| {
             let mut chunks = snapshot(made.queue());
-            let damaged = which % 2;
+            let damaged = which % chunks.len();
             chunks[damaged] = changed(&chunks[damaged], &changes);
             let size = chunks.iter().map(Vec::len).sum();
             if let Ok(queue) = load(&chunks) {

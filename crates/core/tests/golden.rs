@@ -1,7 +1,7 @@
 //! The binary forms are frozen: what a released version wrote must stay readable, byte for byte.
 
 use redis_mq_core::{
-    Backoff, Enqueue, Loader, Log, Now, Priority, Queue, Replication, Settings, Span, Start,
+    Backoff, Enqueue, Keep, Loader, Log, Now, Priority, Queue, Replication, Settings, Span, Start,
     Status, Timestamp, Token, Ttl, Turn, Verdict,
 };
 
@@ -159,7 +159,7 @@ fn every_state() -> Life {
         queue.enqueue(turn, &again);
         let backoff = Backoff::For(Span::from_millis(80_000));
         queue
-            .done(turn, b"finished", token, Verdict::Success { backoff })
+            .done(turn, b"finished", token, Verdict::success(backoff))
             .expect("held");
     });
     life.step(5, |queue, turn| {
@@ -252,6 +252,26 @@ fn every_addition() -> Life {
             Some(Status::Dead)
         );
     });
+    let ms = Span::from_millis;
+    for (id, retain) in [(&b"answers"[..], None), (b"is asked for", Some(ms(1)))] {
+        life.enqueue(22, id, |request| {
+            request.priority = Priority::new(0).expect("a priority");
+            request.retain = retain;
+        });
+        life.step(22, |queue, turn| {
+            let token = take(queue, turn, 1000);
+            let keep = Keep {
+                result: retain.is_none().then_some(b"the answer"),
+                retain: retain.is_none().then_some(ms(90_000)),
+            };
+            let backoff = Backoff::None;
+            queue
+                .done(turn, id, token, Verdict::Success { backoff, keep })
+                .expect("held");
+        });
+    }
+    life.enqueue(22, b"will answer", |request| request.retain = Some(ms(7)));
+    life.step(23, |queue, turn| queue.let_time_act(turn));
     life.step_behind(23, |queue, turn| {
         queue.enqueue(
             turn,

@@ -318,9 +318,7 @@ fn a_holder_that_ends_in_whatever_state_lets_its_group_go_on() {
                     "A",
                     match end {
                         "dead" => Verdict::Error { reason: None },
-                        _ => Verdict::Success {
-                            backoff: Backoff::For(ms(1000)),
-                        },
+                        _ => Verdict::success(Backoff::For(ms(1000))),
                     },
                 ),
                 _ => continue,
@@ -591,9 +589,7 @@ impl Pair {
                 };
                 let verdict = match verdict {
                     0 | 1 => Verdict::SUCCESS,
-                    2 => Verdict::Success {
-                        backoff: Backoff::For(ms(10)),
-                    },
+                    2 => Verdict::success(Backoff::For(ms(10))),
                     3 => Verdict::Retry {
                         backoff: Backoff::For(ms(10)),
                         reason: None,
@@ -692,7 +688,7 @@ impl Pair {
             }
             came.push_str(&id);
             let window = Backoff::For(ms(1_000_000));
-            self.done(&id, Verdict::Success { backoff: window });
+            self.done(&id, Verdict::success(window));
         }
         assert_eq!(came, ahead);
     }

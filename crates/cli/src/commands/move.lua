@@ -29,6 +29,9 @@ for _, id in ipairs(ARGV) do
         if message['lock-ms'] > 0 then
             add('LOCK', digits(message['lock-ms']))
         end
+        if message['retain-ms'] then
+            add('RETAIN', digits(message['retain-ms']))
+        end
         if message.group then
             add('GROUP', message.group)
         end

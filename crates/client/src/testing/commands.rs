@@ -2,7 +2,7 @@
 
 use redis::Value;
 use redis_mq_core::{
-    Backoff, Enqueue, EoqWaits, ForeignCursor, Full, LimitChanges, LimitError, Outcome, Peek,
+    Backoff, Enqueue, EoqWaits, ForeignCursor, Full, Keep, LimitChanges, LimitError, Outcome, Peek,
     PeekError, Priority, Queue, Scope, Stale, Start, Status, Timestamp, Token, Ttl, Verdict,
     MAX_HEADER_BYTES, MAX_ID_BYTES,
 };
@@ -65,6 +65,7 @@ fn enqueue(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
             }
             "GROUP" => request.group = Some(words.bytes()?),
             "HEADERS" => request.headers = words.bytes()?,
+            "RETAIN" => request.retain = Some(words.span()?),
             "REQUEUE" => request.requeue = true,
             "UPDATE" => request.update = true,
             _ => return Err(syntax()),
@@ -136,18 +137,21 @@ fn done(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
     let (name, id) = (words.bytes()?, id(words)?);
     let token = Token::new(words.number()?);
     let (mut backoff, mut reason) = (Backoff::None, None);
+    let mut keep = Keep::NOTHING;
     let mut verdict = "SUCCESS".to_owned();
     while let Some(option) = words.option() {
         match option.as_str() {
             "SUCCESS" | "RETRY" | "ERROR" | "RELEASE" => verdict = option,
             "REASON" => reason = Some(words.bytes()?),
+            "RESULT" => keep.result = Some(words.bytes()?),
+            "RETAIN" => keep.retain = Some(words.span()?),
             "BACKOFF" if words.is_next("EXP") => backoff = Backoff::Exponential,
             "BACKOFF" => backoff = Backoff::For(words.span()?),
             _ => return Err(syntax()),
         }
     }
     let verdict = match verdict.as_str() {
-        "SUCCESS" => Verdict::Success { backoff },
+        "SUCCESS" => Verdict::Success { backoff, keep },
         "RETRY" => Verdict::Retry { backoff, reason },
         "ERROR" => Verdict::Error { reason },
         _ => Verdict::Release,

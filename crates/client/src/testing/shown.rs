@@ -71,6 +71,10 @@ pub(super) fn message(view: &View<'_>) -> Value {
         ("headers", or_nil(some(view.headers))),
         ("group", or_nil(some(view.group))),
         ("expires-at", instant(view.expires_at)),
+        (
+            "retain-ms",
+            view.retain.map_or(Value::Nil, |span| int(span.millis())),
+        ),
     ])
 }
 
@@ -117,6 +121,7 @@ pub(super) fn info(now: Now, info: &Info<'_>) -> Value {
         ("total-expired-locks", int(totals.expired_locks)),
         ("total-expired", int(totals.expired)),
         ("total-full", int(info.refused)),
+        ("results", int(info.results as u64)),
     ]);
     map(fields)
 }

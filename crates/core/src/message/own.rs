@@ -12,6 +12,8 @@ pub(crate) struct Own<'a> {
     pub timer: Option<u32>,
     /// The number of its group.
     pub group: Option<u32>,
+    /// How long its result is kept, if it says so.
+    pub retain: Option<Span>,
     /// What the producer sent beside the payload; empty for nothing.
     pub headers: &'a [u8],
 }
@@ -19,6 +21,7 @@ pub(crate) struct Own<'a> {
 /// A bit of the mask for each part, in the order of the parts.
 const ATTEMPTS: u8 = 1 << 0;
 const LOCK: u8 = 1 << 1;
+const RETAIN: u8 = 1 << 2;
 const TIMER: u8 = 1 << 3;
 const GROUP: u8 = 1 << 4;
 const HEADERS: u8 = 1 << 6;
@@ -27,15 +30,17 @@ const HEADERS: u8 = 1 << 6;
 const MASK_BYTES: usize = 1;
 const ATTEMPTS_BYTES: usize = 4;
 const LOCK_BYTES: usize = 5;
+const RETAIN_BYTES: usize = 5;
 const TIMER_BYTES: usize = 4;
 const GROUP_BYTES: usize = 4;
 /// Length of the headers, which follow it.
 const HEADERS_BYTES: usize = 2;
 
 /// The parts of a fixed size, in their order.
-const FIXED: [(u8, usize); 4] = [
+const FIXED: [(u8, usize); 5] = [
     (ATTEMPTS, ATTEMPTS_BYTES),
     (LOCK, LOCK_BYTES),
+    (RETAIN, RETAIN_BYTES),
     (TIMER, TIMER_BYTES),
     (GROUP, GROUP_BYTES),
 ];
@@ -44,6 +49,7 @@ impl<'a> Own<'a> {
     #[inline]
     pub fn is_none(&self) -> bool {
         self.limits == Limits::default()
+            && self.retain.is_none()
             && self.timer.is_none()
             && self.group.is_none()
             && self.headers.is_empty()
@@ -53,6 +59,7 @@ impl<'a> Own<'a> {
         let part = |there, bit| if there { bit } else { 0 };
         part(self.limits.attempts != 0, ATTEMPTS)
             | part(self.limits.lock != Span::ZERO, LOCK)
+            | part(self.retain.is_some(), RETAIN)
             | part(self.timer.is_some(), TIMER)
             | part(self.group.is_some(), GROUP)
             | part(!self.headers.is_empty(), HEADERS)
@@ -75,6 +82,9 @@ impl<'a> Own<'a> {
         }
         if mask & LOCK != 0 {
             out.extend_from_slice(&self.limits.lock.millis().to_le_bytes()[..LOCK_BYTES]);
+        }
+        if let Some(retain) = self.retain {
+            out.extend_from_slice(&retain.millis().to_le_bytes()[..RETAIN_BYTES]);
         }
         if let Some(timer) = self.timer {
             out.extend_from_slice(&timer.to_le_bytes());
@@ -112,6 +122,7 @@ pub(super) fn length(body: &[u8]) -> usize {
 pub(super) fn read(body: &[u8]) -> Own<'_> {
     Own {
         limits: limits(body),
+        retain: retain(body),
         timer: timer(body),
         group: group(body),
         headers: headers(body),
@@ -125,12 +136,14 @@ pub(super) fn limits(body: &[u8]) -> Limits {
         attempts.copy_from_slice(&body[at..at + ATTEMPTS_BYTES]);
         limits.attempts = u32::from_le_bytes(attempts);
     }
-    if let Some(at) = part_at(body, LOCK) {
-        let mut lock = [0; 8];
-        lock[..LOCK_BYTES].copy_from_slice(&body[at..at + LOCK_BYTES]);
-        limits.lock = Span::from_millis(u64::from_le_bytes(lock));
+    if let Some(lock) = span_at(body, LOCK) {
+        limits.lock = lock;
     }
     limits
+}
+
+pub(super) fn retain(body: &[u8]) -> Option<Span> {
+    span_at(body, RETAIN)
 }
 
 pub(super) fn timer(body: &[u8]) -> Option<u32> {
@@ -139,6 +152,15 @@ pub(super) fn timer(body: &[u8]) -> Option<u32> {
 
 pub(super) fn group(body: &[u8]) -> Option<u32> {
     number_at(body, GROUP)
+}
+
+fn span_at(body: &[u8], part: u8) -> Option<Span> {
+    const BYTES: usize = LOCK_BYTES;
+    const _: () = assert!(RETAIN_BYTES == BYTES);
+    let at = part_at(body, part)?;
+    let mut span = [0; 8];
+    span[..BYTES].copy_from_slice(&body[at..at + BYTES]);
+    Some(Span::from_millis(u64::from_le_bytes(span)))
 }
 
 fn number_at(body: &[u8], part: u8) -> Option<u32> {

@@ -42,10 +42,15 @@ const LONG: &[u8] = &[b'h'; 4096];
 
 fn owns() -> impl Iterator<Item = Own<'static>> {
     let of = |limits| {
-        let numbers = [(None, None), (Some(7), Some(0)), (None, Some(u32::MAX - 1))];
-        numbers.into_iter().flat_map(move |(timer, group)| {
+        let numbers = [
+            (None, None, None),
+            (Some(Span::ZERO), Some(7), Some(0)),
+            (Some(Span::MAX), None, Some(u32::MAX - 1)),
+        ];
+        numbers.into_iter().flat_map(move |(retain, timer, group)| {
             [b"", b"h" as &[u8], LONG].map(|headers| Own {
                 limits,
+                retain,
                 timer,
                 group,
                 headers,
@@ -296,6 +301,7 @@ fn an_option_costs_its_own_bytes_and_the_mask() {
     ] {
         let own = |group| Own {
             limits,
+            retain: None,
             timer,
             group,
             headers,
@@ -303,5 +309,11 @@ fn an_option_costs_its_own_bytes_and_the_mask() {
         assert_eq!(length(&own(None)), expected);
         let mask = usize::from(expected == 0);
         assert_eq!(length(&own(Some(7))), expected + 4 + mask);
+        let retain = Some(Span::from_millis(1));
+        let kept = Own {
+            retain,
+            ..own(None)
+        };
+        assert_eq!(length(&kept), expected + 5 + mask);
     }
 }

@@ -3,7 +3,7 @@
 
 use redis_mq_core::{Settings, Span, Status};
 
-use crate::world::step::{Clock, Enqueue, Id, Pause, Start, Step, Target, Verdict, Which};
+use crate::world::step::{Clock, Enqueue, Id, Keep, Pause, Start, Step, Target, Verdict, Which};
 use crate::world::World;
 
 /// Ids of the pool.
@@ -33,6 +33,7 @@ fn message(id: usize) -> Enqueue {
         update: false,
         headers: Vec::new(),
         ttl: None,
+        retain: None,
     }
 }
 
@@ -102,7 +103,7 @@ fn extend(back: usize, span: u64) -> Step {
 }
 
 fn window(ms: u64) -> Verdict {
-    Verdict::Success(Pause::For(ms))
+    Verdict::Success(Pause::For(ms), Keep::default())
 }
 
 fn pass(ms: u64) -> Step {
@@ -193,7 +194,10 @@ fn an_update_is_delivered_though_a_late_verdict_ends_what_it_replaced() {
         pass(100),
         update(A, b"new", Start::NotGiven),
     ]);
-    world.told(&[done(0, Verdict::Success(Pause::None)), extend(0, 1000)]);
+    world.told(&[
+        done(0, Verdict::Success(Pause::None, Keep::default())),
+        extend(0, 1000),
+    ]);
     assert_eq!(
         world.status(A),
         Some(Status::Queued),
@@ -280,7 +284,7 @@ fn a_late_verdict_counts_though_the_message_died_meanwhile() {
     let last_attempt = || [with_one_attempt(A), dequeue(1), pass(100), Step::LetTimeAct];
     world.told(&last_attempt());
     assert_eq!(world.status(A), Some(Status::Dead));
-    world.told(&[done(0, Verdict::Success(Pause::None))]);
+    world.told(&[done(0, Verdict::Success(Pause::None, Keep::default()))]);
     assert_eq!(world.status(A), None);
 
     world
@@ -295,7 +299,7 @@ fn a_late_verdict_counts_though_the_message_died_meanwhile() {
 fn a_late_verdict_is_stale_when_the_id_of_the_dead_message_is_taken() {
     let mut world = world();
     world.told(&[with_one_attempt(A), dequeue(1), pass(100), add(A)]);
-    world.told(&[done(0, Verdict::Success(Pause::None))]);
+    world.told(&[done(0, Verdict::Success(Pause::None, Keep::default()))]);
     assert_eq!(world.status(A), Some(Status::Queued));
     assert_eq!(world.queue.counts()[6], 1, "the dead letter stays");
 }
@@ -321,7 +325,10 @@ fn a_waiting_copy_survives_a_retry_a_release_and_the_end_of_a_lock() {
             "an update changes the message, not its copy"
         );
         assert_eq!(view.requeue, Some(b"payload" as &[u8]));
-        world.told(&[dequeue(1), done(0, Verdict::Success(Pause::None))]);
+        world.told(&[
+            dequeue(1),
+            done(0, Verdict::Success(Pause::None, Keep::default())),
+        ]);
         let view = world.queue.get(world.clock(), b"a").expect("the copy");
         assert_eq!((view.payload, view.attempts), (b"payload" as &[u8], 0));
     }

@@ -5,7 +5,7 @@ mod verdict;
 mod view;
 
 pub use verdict::Verdict;
-pub use view::{Fields, Seen};
+pub use view::{Fields, Known, Seen};
 
 use redis_mq_core::{Outcome, Status, Totals};
 
@@ -17,6 +17,8 @@ pub struct Model {
     pub live: Vec<Live>,
     /// Oldest first.
     pub letters: Vec<Letter>,
+    /// At most one of an id.
+    pub results: Vec<Kept>,
     /// How old letters become, if that is limited.
     pub dead_age: Option<Ms>,
     pub totals: Totals,
@@ -44,6 +46,8 @@ pub struct Item {
     pub headers: Vec<u8>,
     /// When it stops waiting, and whether it is a dead letter then.
     pub expires: Option<(Ms, bool)>,
+    /// How long its result is kept, if it says so.
+    pub retain: Option<Ms>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,6 +104,15 @@ pub struct Letter {
     pub token: Option<u64>,
     /// Never before the one in front of it.
     pub died: Ms,
+}
+
+/// What a finished message has left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    pub id: Vec<u8>,
+    pub value: Vec<u8>,
+    pub at: Ms,
+    pub until: Ms,
 }
 
 #[derive(Clone, Debug)]
@@ -198,7 +211,18 @@ impl Model {
         self.live[at].order = self.next_turn();
     }
 
+    /// A message of the id is there again.
+    fn forget_result(&mut self, id: &[u8]) {
+        self.results.retain(|kept| kept.id != id);
+    }
+
+    /// What is over goes.
+    fn let_results_go(&mut self, now: Ms) {
+        self.results.retain(|kept| kept.until > now);
+    }
+
     fn add(&mut self, id: &[u8], item: Item, place: Place, since: Ms) {
+        self.forget_result(id);
         let order = self.next_turn();
         let (id, attempts, token, copy) = (id.to_vec(), 0, None, None);
         let released_from = None;
@@ -297,6 +321,7 @@ impl Model {
     /// The message runs with the content of its copy.
     fn restart(&mut self, at: usize, copy: Copy, ended: Ms) {
         let message = &mut self.live[at];
+        self.results.retain(|kept| kept.id != message.id);
         (message.item, message.attempts, message.token) = (copy.item, 0, None);
         message.reason = None;
         self.put(at, copy.start.place(ended), ended);
@@ -335,6 +360,7 @@ impl Model {
         self.pass(now);
         self.live.retain(|message| message.place != Place::Over);
         self.forget(max_dead);
+        self.let_results_go(now);
     }
 
     pub fn forget(&mut self, max_dead: usize) {
@@ -461,6 +487,7 @@ impl Model {
             self.letters.retain(|letter| letter.id != id);
         } else {
             self.live.retain(|message| message.id != id);
+            self.forget_result(id);
         }
     }
 
@@ -480,9 +507,14 @@ impl Model {
                 self.totals.dropped += 1;
             }
         }
+        let has_result = (self.results.iter()).any(|kept| kept.id == id && kept.until > now);
         let before = self.live.len() + self.letters.len();
         self.live.retain(|message| message.id != id);
         self.letters.retain(|letter| letter.id != id);
-        self.live.len() + self.letters.len() < before
+        let found = has_result || self.live.len() + self.letters.len() < before;
+        if found {
+            self.forget_result(id);
+        }
+        found
     }
 }

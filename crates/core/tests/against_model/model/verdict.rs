@@ -2,13 +2,16 @@
 
 use redis_mq_core::Ended;
 
-use super::{Letter, Live, Model, Ms, Place, Start};
+use super::{Kept, Letter, Live, Model, Ms, Place, Start};
 
 #[derive(Clone, Debug)]
 pub enum Verdict {
     /// Pauses are 0 for none.
     Success {
         pause: Ms,
+        result: Option<Vec<u8>>,
+        retain: Option<Ms>,
+        default_retain: Ms,
     },
     Retry {
         pause: Ms,
@@ -48,6 +51,7 @@ impl Model {
             ..
         } = self.letters.remove(at);
         self.totals.dead -= 1;
+        self.forget_result(&id);
         let (place, order, copy) = (Place::Locked(now), self.next_turn(), None);
         let released_from = None;
         self.live.push(Live {
@@ -84,6 +88,7 @@ impl Model {
         let Some(at) = self.delivery(now, id, token)? else {
             return Ok(None);
         };
+        let kept = self.kept(now, at, &verdict);
         self.live[at].token = None;
         self.works += u64::from(!matches!(verdict, Verdict::Release));
         let after = |pause| {
@@ -94,7 +99,7 @@ impl Model {
             }
         };
         let ended = match verdict {
-            Verdict::Success { pause: 0 } => {
+            Verdict::Success { pause: 0, .. } => {
                 self.totals.done += 1;
                 match self.live[at].copy.take() {
                     Some(copy) => {
@@ -107,7 +112,7 @@ impl Model {
                     }
                 }
             }
-            Verdict::Success { pause } => {
+            Verdict::Success { pause, .. } => {
                 self.totals.done += 1;
                 self.live[at].item.expires = None;
                 self.live[at].reason = None;
@@ -157,7 +162,39 @@ impl Model {
                 Ended::Queued
             }
         };
+        let is_live = |live: &Live| live.id == id && !matches!(live.place, Place::Done(_));
+        if let Some(kept) = kept.filter(|_| !self.live.iter().any(is_live)) {
+            self.forget_result(id);
+            self.results.push(kept);
+        }
         Ok(Some(ended))
+    }
+
+    /// What is to be kept of a delivery that ends so.
+    fn kept(&self, now: Ms, at: usize, verdict: &Verdict) -> Option<Kept> {
+        let Verdict::Success {
+            result,
+            retain,
+            default_retain,
+            ..
+        } = verdict
+        else {
+            return None;
+        };
+        let live = &self.live[at];
+        let retain = retain.or(live.item.retain);
+        let span = match result {
+            Some(_) => retain.unwrap_or(*default_retain),
+            None => retain?,
+        };
+        let value = result.clone().unwrap_or_default();
+        let (id, at, until) = (live.id.clone(), now, now + span);
+        (span != 0).then_some(Kept {
+            id,
+            value,
+            at,
+            until,
+        })
     }
 
     fn queued(&self, at: usize) -> Ended {

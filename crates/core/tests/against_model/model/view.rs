@@ -4,6 +4,9 @@ use redis_mq_core::Status;
 
 use super::{Live, Model, Ms};
 
+/// What is known of an id: `done` with a result, `dead` with a reason, or a status; and since when.
+pub type Known = (&'static str, Option<Vec<u8>>, Ms);
+
 /// The model as it stands at one moment.
 pub struct Seen {
     pub model: Model,
@@ -26,12 +29,14 @@ pub struct Fields {
     pub reason: Option<Vec<u8>>,
     pub headers: Vec<u8>,
     pub expires_at: Ms,
+    pub retain: Option<Ms>,
 }
 
 impl Model {
     pub fn at(&self, now: Ms) -> Seen {
         let mut model = self.clone();
         model.pass(now);
+        model.let_results_go(now);
         Seen { model, now }
     }
 
@@ -60,6 +65,23 @@ impl Seen {
     pub fn get(&self, id: &[u8]) -> Option<Fields> {
         let live = self.model.find(id).map(|at| self.live(at));
         live.or_else(|| Some(self.letter(self.model.letter(id)?)))
+    }
+
+    /// MQ.RESULT.
+    pub fn result(&self, id: &[u8]) -> Option<Known> {
+        let model = &self.model;
+        let kept = model.results.iter().find(|kept| kept.id == id);
+        let kept = kept.map(|kept| ("done", Some(kept.value.clone()), kept.at));
+        match model.find(id).map(|at| model.live[at].status()) {
+            None | Some(Status::DoneAwaitingGc) => kept.or_else(|| {
+                let letter = &model.letters[model.letter(id)?];
+                Some(("dead", letter.reason.clone(), letter.died))
+            }),
+            Some(Status::DoneWithBackoff | Status::DoneWithRequeue) => {
+                Some(kept.unwrap_or(("done", None, 0)))
+            }
+            Some(status) => Some((status.name(), None, 0)),
+        }
     }
 
     /// All of one status: those that are ready and dead letters in their order, others in none.
@@ -98,6 +120,7 @@ impl Seen {
             reason: message.reason.clone(),
             headers: message.item.headers.clone(),
             expires_at: message.item.expires.map_or(0, |(at, _)| at),
+            retain: message.item.retain,
         }
     }
 
@@ -117,6 +140,7 @@ impl Seen {
             reason: letter.reason.clone(),
             headers: letter.item.headers.clone(),
             expires_at: 0,
+            retain: letter.item.retain,
         }
     }
 

@@ -1,9 +1,11 @@
 //! Everything that can be asked of a queue, asked of the queue, its replica and the model.
 
-use redis_mq_core::{Queue, Span, Totals, View};
+use std::collections::BTreeSet;
+
+use redis_mq_core::{EndOf, Known, Queue, Span, Totals, View};
 
 use super::{digest, twin, World, POOL};
-use crate::model::{Fields, Seen};
+use crate::model::{self, Fields, Model, Place, Seen};
 
 /// How many of the ids made last are asked for.
 const ASKED: usize = 6;
@@ -39,7 +41,44 @@ impl World {
                 assert_eq!(queue.get(self.clock(), &id).map(fields), expected);
                 let status = queue.status(self.clock(), &id);
                 assert_eq!(status, expected.as_ref().map(|fields| fields.status));
+                self.compare_result(seen, queue, &id);
             }
+        }
+    }
+
+    fn compare_result(&self, seen: &Seen, queue: &Queue, id: &[u8]) {
+        let (mut is, expected) = (queue.result(self.clock(), id).map(known), seen.result(id));
+        // A letter dies no earlier than those before it, of which the queue does not know before it lets
+        // time act.
+        if let (Some(("dead", _, at)), Some(("dead", _, died))) = (&mut is, &expected) {
+            let has_acted = self.model.letter(id).is_some() && self.model.find(id).is_none();
+            if !has_acted && *at < *died {
+                *at = *died;
+            }
+        }
+        assert_eq!(is, expected, "{id:?}");
+    }
+
+    /// Whoever waits for the end of a message is told of it, and of what it has left.
+    pub fn compare_ends(&self, before: &Model, ends: &[EndOf]) {
+        let unfinished = |model: &Model| {
+            let live = model.live.iter();
+            let open = live.filter(|live| !matches!(live.place, Place::Done(_) | Place::Over));
+            open.map(|live| live.id.clone()).collect::<BTreeSet<_>>()
+        };
+        let after = unfinished(&self.model);
+        for id in unfinished(before).difference(&after) {
+            let end = ends.iter().rfind(|end| *end.id == **id);
+            let end = end.unwrap_or_else(|| panic!("nobody is told of the end of {id:?}"));
+            let known = self.queue.result_of_end(self.clock(), end).map(known);
+            let letter = self.model.letter(id).map(|at| &self.model.letters[at]);
+            let was_there = letter.is_some_and(|letter| before.letters.contains(letter));
+            // A copy may have come behind one that died, and one like the other in its place.
+            let died = ends.iter().any(|end| *end.id == **id && end.died);
+            let is_old = (was_there || died) && !end.died;
+            let expected = self.seen().result(id);
+            let expected = expected.filter(|(word, ..)| *word != "dead" || !is_old);
+            assert_eq!(known, expected, "{end:?}");
         }
     }
 
@@ -75,12 +114,25 @@ impl World {
             seen.model.totals
         );
         assert!(!info.paused);
+        assert_eq!(info.results, seen.model.results.len());
         let waits = queue
             .latency()
             .map(|all| (all.wait.count(), all.wait.sum_ms()));
         let works = queue.latency().map(|all| all.work.count());
         assert_eq!(waits.unwrap_or_default(), seen.model.waits);
         assert_eq!(works.unwrap_or_default(), seen.model.works);
+    }
+}
+
+fn known(known: Known<'_>) -> model::Known {
+    let bytes = |bytes: Option<&[u8]>| bytes.map(Vec::from);
+    match known {
+        Known::Done { result: None } => ("done", None, 0),
+        Known::Done {
+            result: Some((value, at)),
+        } => ("done", bytes(Some(value)), at.millis()),
+        Known::Dead { reason, at } => ("dead", bytes(reason), at.millis()),
+        Known::Live(status) => (status.name(), None, 0),
     }
 }
 
@@ -99,5 +151,6 @@ pub fn fields(view: View<'_>) -> Fields {
         reason: view.reason.map(Vec::from),
         headers: view.headers.to_vec(),
         expires_at: view.expires_at.millis(),
+        retain: view.retain.map(Span::millis),
     }
 }

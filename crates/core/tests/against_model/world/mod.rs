@@ -111,9 +111,12 @@ impl World {
         if command.is_from_server() {
             turn.spell_out();
         }
+        self.queue.watch_ends();
         let reply = on_queue(&mut self.queue, &mut turn);
+        let ends = self.queue.take_ends();
         let before = self.model.clone();
         on_model(&mut self.model, reply);
+        self.compare_ends(&before, &ends);
         let replication = self.log.replication();
         assert_eq!(
             self.model != before,

@@ -70,6 +70,7 @@ pub struct Enqueue {
     pub headers: Vec<u8>,
     /// And whether it is a dead letter then.
     pub ttl: Option<(Ms, bool)>,
+    pub retain: Option<Ms>,
 }
 
 /// Instants are given relative to a fixed moment, so that several messages are due at once.
@@ -97,10 +98,17 @@ pub enum Which {
 
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    Success(Pause),
+    Success(Pause, Keep),
     Retry(Pause, Option<Vec<u8>>),
     Error(Option<Vec<u8>>),
     Release,
+}
+
+/// What is kept of a success, and how long.
+#[derive(Clone, Debug, Default)]
+pub struct Keep {
+    pub result: Option<Vec<u8>>,
+    pub retain: Option<Ms>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +149,7 @@ impl Enqueue {
             span: Span::from_millis(ms),
             bury,
         });
+        request.retain = self.retain.map(Span::from_millis);
         request
     }
 
@@ -153,6 +162,7 @@ impl Enqueue {
             enqueued: now,
             headers: self.headers.clone(),
             expires: self.ttl.map(|(ms, bury)| (now + ms, bury)),
+            retain: self.retain,
         };
         let start = match self.start {
             Start::NotGiven => model::Start::NotGiven,
@@ -171,8 +181,12 @@ impl Enqueue {
 impl Verdict {
     pub fn for_queue(&self) -> redis_mq_core::Verdict<'_> {
         match self {
-            Self::Success(pause) => redis_mq_core::Verdict::Success {
+            Self::Success(pause, keep) => redis_mq_core::Verdict::Success {
                 backoff: pause.backoff(),
+                keep: redis_mq_core::Keep {
+                    result: keep.result.as_deref(),
+                    retain: keep.retain.map(Span::from_millis),
+                },
             },
             Self::Retry(pause, reason) => redis_mq_core::Verdict::Retry {
                 backoff: pause.backoff(),
@@ -192,7 +206,12 @@ impl Verdict {
             Pause::Exponential => exp_backoff(attempt as i32, random, settings),
         };
         match self {
-            Self::Success(pause) => model::Verdict::Success { pause: ms(pause) },
+            Self::Success(pause, keep) => model::Verdict::Success {
+                pause: ms(pause),
+                result: keep.result.clone(),
+                retain: keep.retain,
+                default_retain: settings.retain.millis(),
+            },
             Self::Retry(pause, reason) => model::Verdict::Retry {
                 pause: ms(pause),
                 reason: reason.clone(),
@@ -261,10 +280,17 @@ fn enqueue(id: impl Strategy<Value = Option<Id>>) -> impl Strategy<Value = Enque
         any::<[bool; 2]>(),
         prop_oneof![4 => Just(Vec::new()), 1 => vec(any::<u8>(), 1..300)],
         option::weighted(0.3, (ms().prop_map(|ms| ms.max(1)), any::<bool>())),
+        option::weighted(0.2, ms()),
     );
     let lock = option::weighted(0.2, ms().prop_map(|ms| ms.max(1)));
     (id, vec(any::<u8>(), 0..4), start, lock, options).prop_map(
-        |(id, payload, start, lock, (attempts, priority, [requeue, update], headers, ttl))| {
+        |(
+            id,
+            payload,
+            start,
+            lock,
+            (attempts, priority, [requeue, update], headers, ttl, retain),
+        )| {
             Enqueue {
                 id,
                 payload,
@@ -276,6 +302,7 @@ fn enqueue(id: impl Strategy<Value = Option<Id>>) -> impl Strategy<Value = Enque
                 update,
                 headers,
                 ttl,
+                retain,
             }
         },
     )
@@ -297,12 +324,18 @@ fn verdict() -> impl Strategy<Value = Verdict> {
         ]
     };
     prop_oneof![
-        6 => pause().prop_map(Verdict::Success),
+        6 => (pause(), keep()).prop_map(|(pause, keep)| Verdict::Success(pause, keep)),
         5 => (pause(), option::weighted(0.3, vec(any::<u8>(), 1..4)))
             .prop_map(|(pause, reason)| Verdict::Retry(pause, reason)),
         2 => option::of(vec(any::<u8>(), 0..4)).prop_map(Verdict::Error),
         2 => Just(Verdict::Release),
     ]
+}
+
+fn keep() -> impl Strategy<Value = Keep> {
+    let result = option::weighted(0.4, vec(any::<u8>(), 0..4));
+    let retain = option::weighted(0.3, ms());
+    (result, retain).prop_map(|(result, retain)| Keep { result, retain })
 }
 
 fn clock() -> impl Strategy<Value = Clock> {
@@ -320,6 +353,7 @@ pub fn settings() -> impl Strategy<Value = Settings> {
         lock: Span::from_millis(lock),
         backoff_factor: Span::from_millis(20),
         backoff_max: Span::from_millis(100),
+        retain: Span::from_millis(30),
     })
 }
 
