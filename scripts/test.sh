@@ -40,6 +40,7 @@ servers=("${@:2}")
 case $what in
 all)
     browser
+    scripts/promtool.sh
     say "All tests: $("${MQ_SERVER_BIN:-redis-server}" --version)"
     run --workspace --lib --bins --tests --examples
     # With one of the two libraries at a time, as programs have them.
@@ -50,6 +51,7 @@ all)
     ;;
 contract)
     browser
+    scripts/promtool.sh
     on_each -p redis-mq -p redis-mq-client -p redis-mq-cli -p redis-mq-testkit --test '*'
     ;;
 smoke)

@@ -50,6 +50,12 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// The line about a command that the server does not know.
+    pub const UNKNOWN_COMMAND: &str = "this server does not know the command: \
+                                       the mq module is not loaded, or too old for it";
+    /// The line about a key of another type.
+    pub const NO_QUEUE: &str = "this key is no queue: it holds another type";
+
     /// The arguments or the input are wrong.
     pub fn usage(line: impl Into<String>) -> Self {
         Self::new(Exit::USAGE, line)
@@ -126,11 +132,9 @@ impl From<RedisError> for Failure {
     fn from(error: RedisError) -> Self {
         let words = words(&error);
         if words.contains("unknown command") {
-            let line = if words.to_ascii_uppercase().contains("MQ.") {
-                "this server does not know the command: \
-                 the mq module is not loaded, or too old for it"
-            } else {
-                &words
+            let line = match words.to_ascii_uppercase().contains("MQ.") {
+                true => Self::UNKNOWN_COMMAND,
+                false => &words,
             };
             return Self::refused(line);
         }
@@ -139,7 +143,7 @@ impl From<RedisError> for Failure {
                 return Self::unreached(format!("the server wants another password: {words}"));
             }
             Some("WRONGTYPE") => {
-                return Self::refused("this key is no queue: it holds another type")
+                return Self::refused(Self::NO_QUEUE);
             }
             Some("NOPERM") => {
                 return Self::refused(format!(

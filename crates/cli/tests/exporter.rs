@@ -2,76 +2,14 @@
 
 mod common;
 
-use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::TcpStream,
-    process::{Child, Stdio},
+use std::collections::BTreeSet;
+
+use common::{
+    exporter::{promtool, value, Exporter},
+    run,
+    worker::signal,
 };
-
-use common::{program, run, worker::signal};
 use redis_mq_testkit::{call, wait_until, Cluster, ReplyExt as _, Server, PATIENCE};
-
-struct Exporter {
-    child: Child,
-    address: String,
-}
-
-impl Exporter {
-    fn start(url: &str, args: &[&str]) -> Self {
-        let mut child = program()
-            .args(["exporter", "--listen", "127.0.0.1:0", "--discover", "1ms"])
-            .args(args)
-            .env("REDIS_MQ_URL", url)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stderr = child.stderr.as_mut().unwrap();
-        BufReader::new(stderr).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("metrics at http://").unwrap();
-        let address = address.strip_suffix("/metrics").unwrap().to_owned();
-        Self { child, address }
-    }
-
-    /// The head and the body of an answer.
-    fn get(&self, path: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
-    }
-
-    fn metrics(&self) -> String {
-        let (head, body) = self.get("/metrics");
-        assert!(
-            head.starts_with("HTTP/1.1 200") && head.contains("openmetrics-text"),
-            "{head}"
-        );
-        body
-    }
-}
-
-impl Drop for Exporter {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The value of that sample.
-fn value(metrics: &str, sample: &str) -> Option<f64> {
-    let line = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
-    line.map(|value| value.parse().unwrap())
-}
 
 #[test]
 fn the_numbers_of_every_queue_are_told() {
@@ -115,17 +53,127 @@ fn the_numbers_of_every_queue_are_told() {
     assert!(value(&metrics, "redis_mq_next_due_seconds{queue=\"c\"}").is_none());
     assert!(value(&metrics, "redis_mq_memory_bytes{queue=\"a\"}").unwrap() > 100.0);
     assert!(value(&metrics, "redis_mq_scrape_seconds").unwrap() > 0.0);
-    assert!(
-        metrics.ends_with("# EOF\n") && !metrics.contains("other"),
-        "{metrics}"
-    );
-    for line in metrics.lines().filter(|line| line.starts_with("# TYPE")) {
-        let is_gauge_total = line.ends_with("_total gauge");
-        assert!(
-            !is_gauge_total && line.starts_with("# TYPE redis_mq_"),
-            "{line}"
-        );
+    assert!(value(&metrics, "redis_mq_server_memory_bytes").unwrap() > 1_000.0);
+    assert!(value(&metrics, "redis_mq_server_memory_limit_bytes").is_none());
+    assert!(!metrics.contains("\"other\""), "{metrics}");
+    call!(conn, "CONFIG", "SET", "maxmemory", 1_000_000_000).unwrap();
+    let limit = value(&exporter.metrics(), "redis_mq_server_memory_limit_bytes");
+    assert_eq!(limit, Some(1e9));
+}
+
+/// A queue whose every number but those of limits is above zero.
+fn busy(server: &Server) {
+    let mut conn = server.conn();
+    for _ in 0..4 {
+        call!(conn, "MQ.ENQUEUE", "a", "x").unwrap();
     }
+    for verdict in ["SUCCESS", "RETRY", "ERROR"] {
+        let delivery = call!(conn, "MQ.DEQUEUE", "a").unwrap();
+        let delivery = delivery.items();
+        let (id, token) = (delivery[0].bytes(), delivery[3].int());
+        call!(conn, "MQ.DONE", "a", id, token, verdict).unwrap();
+    }
+}
+
+#[test]
+fn both_formats_are_sound_and_tell_the_same() {
+    let server = Server::start();
+    busy(&server);
+    let exporter = Exporter::start(&server.url(), &[]);
+    let text = exporter.metrics();
+    let checked = promtool(server.dir(), &["check", "metrics"], &text);
+    assert_eq!((checked.code, &*checked.err, &*checked.out), (0, "", ""));
+    let accept = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3\r\n";
+    let (head, open) = exporter.get("/metrics", accept);
+    assert!(head.contains("application/openmetrics-text"), "{head}");
+    assert!(open.ends_with("# EOF\n"), "{open}");
+    let names = |metrics: &str| -> BTreeSet<String> {
+        // The order of a bucket's labels means nothing.
+        let samples = metrics
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+        let name = |line: &str| line.rsplit_once(' ').map(|(name, _)| name.to_owned());
+        samples.filter_map(name).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(&text), names(&open));
+    // A counter is called one, and only a counter is called a total.
+    for line in text.lines().filter(|line| line.starts_with("# TYPE")) {
+        let is_counter = line.ends_with(" counter");
+        assert_eq!(line.contains("_total "), is_counter, "{line}");
+    }
+    let once = run(&server, &["exporter", "--once"]).ok();
+    assert_eq!(names(&once), names(&text));
+}
+
+/// Waits until the server's clock is 20 ms further.
+fn wait_a_little(conn: &mut redis_mq_testkit::redis::Connection) {
+    let mut now = || {
+        let time = call!(*conn, "TIME").unwrap();
+        let part = |at: usize| time.items()[at].text().parse::<u64>().unwrap();
+        part(0) * 1_000 + part(1) / 1_000
+    };
+    let begin = now();
+    wait_until(PATIENCE, || now() > begin + 20);
+}
+
+#[test]
+fn histograms_are_those_of_the_server() {
+    let server = Server::start();
+    busy(&server);
+    let mut conn = server.conn();
+    // One that waits for at least 20 ms before its delivery, and is worked on for as long.
+    wait_a_little(&mut conn);
+    let delivery = call!(conn, "MQ.DEQUEUE", "a").unwrap();
+    let delivery = delivery.items();
+    let (id, token) = (delivery[0].bytes(), delivery[3].int());
+    wait_a_little(&mut conn);
+    call!(conn, "MQ.DONE", "a", id, token).unwrap();
+    let metrics = Exporter::start(&server.url(), &[]).metrics();
+    let of = |sample: &str| value(&metrics, &format!("redis_mq_{sample}")).unwrap();
+    let told = call!(conn, "MQ.LATENCY", "a").unwrap();
+    for (name, count) in [("wait", 4.0), ("work", 4.0)] {
+        let sum = told.fields()[name].fields()["sum-ms"].int() as f64 / 1_000.0;
+        assert_eq!(of(&format!("{name}_seconds_sum{{queue=\"a\"}}")), sum);
+        assert_eq!(of(&format!("{name}_seconds_count{{queue=\"a\"}}")), count);
+        let below = |bound: &str| {
+            of(&format!(
+                "{name}_seconds_bucket{{queue=\"a\",le=\"{bound}\"}}"
+            ))
+        };
+        assert_eq!(below("+Inf"), count);
+        assert!(below("0.016") < count, "{metrics}");
+        assert!(below("0.001") <= below("0.016") && below("8388.608") <= count);
+    }
+}
+
+#[test]
+fn a_user_without_all_rights_gets_what_it_may_see_and_is_told_of_the_rest() {
+    let server = Server::start();
+    busy(&server);
+    let mut conn = server.conn();
+    let rights = "on >secret ~* +info +scan +cluster|slots +memory|usage +mq.info +mq.latency";
+    let rights: Vec<_> = rights.split(' ').collect();
+    call!(conn, "ACL", "SETUSER", "exporter", rights).unwrap();
+    let url = server.url().replace("//", "//exporter:secret@");
+    let exporter = Exporter::start(&url, &[]);
+    let refused = || value(&exporter.metrics(), "redis_mq_scrape_refusals");
+    assert_eq!(refused(), Some(0.0));
+    call!(conn, "ACL", "SETUSER", "exporter", "-mq.latency").unwrap();
+    assert_eq!(refused(), Some(1.0));
+    assert!(exporter.metrics().contains("redis_mq_messages"));
+}
+
+#[test]
+fn a_server_without_the_module_is_not_up() {
+    let server = Server::builder().no_module().start();
+    let ended = run(&server, &["exporter", "--once"]);
+    assert_eq!(ended.code, 3);
+    assert!(ended.err.contains("not loaded") && ended.err.lines().count() == 1);
+    assert_eq!(value(&ended.out, "redis_mq_up"), Some(0.0));
+    assert_eq!(
+        value(&ended.out, "redis_mq_scrape_failures_total"),
+        Some(1.0)
+    );
 }
 
 #[test]
@@ -182,8 +230,8 @@ fn a_cluster_is_told_as_one() {
 fn it_ends_when_it_is_told_to_and_knows_no_other_path() {
     let server = Server::start();
     let mut exporter = Exporter::start(&server.url(), &[]);
-    assert!(exporter.get("/").1.contains("/metrics"));
-    assert!(exporter.get("/other").0.starts_with("HTTP/1.1 404"));
+    assert!(exporter.get("/", "").1.contains("/metrics"));
+    assert!(exporter.get("/other", "").0.starts_with("HTTP/1.1 404"));
     let taken = run(&server, &["exporter", "--listen", &exporter.address]).failed(5);
     assert!(taken.contains(&exporter.address), "{taken}");
     signal("TERM", exporter.child.id());

@@ -33,7 +33,7 @@ mod wire;
 
 pub use builder::{Persistence, ServerBuilder, StartError};
 pub use cluster::Cluster;
-pub use paths::{cli_bin, module_path, server_bin, workspace_root};
+pub use paths::{cli_bin, module_path, promtool_bin, server_bin, workspace_root};
 pub use port::FreePort;
 pub use proxy::{Direction, Proxy};
 pub use redis;

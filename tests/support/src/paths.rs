@@ -43,6 +43,17 @@ pub fn cli_bin() -> Option<PathBuf> {
         .or_else(|| existing(workspace_root().join(".deps/bin/redis-cli")))
 }
 
+/// Prometheus' promtool: in the `PATH`, or where `scripts/promtool.sh` put it.
+///
+/// # Panics
+///
+/// If there is none.
+pub fn promtool_bin() -> PathBuf {
+    in_path("promtool")
+        .or_else(|| existing(workspace_root().join(".deps/bin/promtool")))
+        .expect("no promtool: run scripts/promtool.sh")
+}
+
 /// The module to load: `MQ_MODULE`, else the one that `cargo build` makes of the sources as they are,
 /// in the build folder and the profile of the running program.
 ///

@@ -1,39 +1,30 @@
 //! `redis-mq exporter`.
 
+mod histogram;
+mod look;
 mod metrics;
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::State,
-    http::{header, StatusCode},
+    http::{header, HeaderMap, StatusCode},
     response::{IntoResponse, Response},
     routing::get,
     Router,
 };
-use redis_mq_client::redis::{self, Cmd};
 use tokio::{
     net::TcpListener,
     signal::unix::{signal, SignalKind},
-    sync::Mutex,
 };
 
-use self::metrics::{Queue, Snapshot};
-use super::ls;
+use self::{look::Scraper, metrics::Format};
 use crate::{
-    connect::{Server, Source},
+    connect::Source,
     duration,
     failure::{Exit, Failure},
-    output::{self, Out},
-    reply::{self, Fields},
+    output::Out,
 };
-
-/// How long a reply may take. A scrape has to end before Prometheus gives up, after ten seconds.
-const RESPONSE: Duration = Duration::from_secs(4);
 
 /// Serve the metrics of queues to Prometheus, under /metrics.
 ///
@@ -57,12 +48,7 @@ pub struct Args {
 
 /// Serves until it is told to end.
 pub async fn run(args: Args, source: Source) -> Result<Exit, Failure> {
-    let scraper = Scraper {
-        source,
-        queues: args.queues,
-        discover: args.discover,
-        state: Mutex::default(),
-    };
+    let scraper = Scraper::new(source, args.queues, args.discover);
     if args.once {
         let snapshot = scraper.scrape().await;
         let exit = if snapshot.up {
@@ -70,7 +56,8 @@ pub async fn run(args: Args, source: Source) -> Result<Exit, Failure> {
         } else {
             Exit::UNREACHED
         };
-        let text = snapshot.encode();
+        // The one that textfile collectors read.
+        let text = snapshot.encode(Format::Text);
         let text = text.map_err(|error| Failure::local("the metrics", &error))?;
         Out::new().line(text.trim_end())?;
         return Ok(exit);
@@ -99,95 +86,12 @@ pub async fn run(args: Args, source: Source) -> Result<Exit, Failure> {
     Ok(Exit::OK)
 }
 
-async fn metrics(State(scraper): State<Arc<Scraper>>) -> Response {
-    match scraper.scrape().await.encode() {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+async fn metrics(State(scraper): State<Arc<Scraper>>, headers: HeaderMap) -> Response {
+    let accepted = headers.get_all(header::ACCEPT).into_iter();
+    let format = Format::accepted(accepted.filter_map(|value| value.to_str().ok()));
+    match scraper.scrape().await.encode(format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         // Writing to a string does not fail.
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
-}
-
-struct Scraper {
-    source: Source,
-    queues: Vec<String>,
-    discover: Duration,
-    state: Mutex<Known>,
-}
-
-#[derive(Default)]
-struct Known {
-    server: Option<Server>,
-    names: Vec<Vec<u8>>,
-    found_at: Option<Instant>,
-}
-
-impl Scraper {
-    /// One scrape at a time: to ask the server twice at once would tell no more.
-    async fn scrape(&self) -> Snapshot {
-        let mut known = self.state.lock().await;
-        let start = Instant::now();
-        let mut snapshot = match self.look(&mut known).await {
-            Ok(snapshot) => snapshot,
-            Err(failure) => {
-                known.server = None;
-                anstream::eprintln!("{}", failure.line().unwrap_or_default());
-                Snapshot::default()
-            }
-        };
-        snapshot.took = start.elapsed();
-        snapshot
-    }
-
-    async fn look(&self, known: &mut Known) -> Result<Snapshot, Failure> {
-        let server = match &mut known.server {
-            Some(server) => server,
-            None => known.server.insert(self.source.connect(RESPONSE).await?),
-        };
-        if known
-            .found_at
-            .is_none_or(|at| at.elapsed() >= self.discover)
-        {
-            known.names = self.find(server).await?;
-            known.found_at = Some(Instant::now());
-        }
-        let infos: Vec<Cmd> = known.names.iter().map(|name| ls::ask(name)).collect();
-        let usage = |name: &Vec<u8>| -> Cmd {
-            let mut command = redis::cmd("MEMORY");
-            command.arg("USAGE").arg(name);
-            command
-        };
-        let usages: Vec<Cmd> = known.names.iter().map(usage).collect();
-        let infos = server.call_all(&infos).await?;
-        let usages = server.call_all(&usages).await?;
-        let mut queues = Vec::new();
-        for ((name, info), usage) in known.names.iter().zip(infos).zip(usages) {
-            // A queue may be gone, or have made room for a key of another type.
-            if let Some(info) = info.ok().as_ref().and_then(Fields::read) {
-                let memory = usage.ok().as_ref().and_then(reply::unsigned);
-                queues.push(Queue::new(output::name(name), &info, memory));
-            }
-        }
-        Ok(Snapshot {
-            up: true,
-            queues,
-            blocked_consumers: server.info_sum("mq", "mq_blocked_consumers").await?,
-            took: Duration::ZERO,
-        })
-    }
-
-    async fn find(&self, server: &mut Server) -> Result<Vec<Vec<u8>>, Failure> {
-        if self.queues.is_empty() {
-            return server.queues(None).await;
-        }
-        let mut names = Vec::new();
-        for name in &self.queues {
-            match name.contains(['*', '?', '[']) {
-                true => names.extend(server.queues(Some(name)).await?),
-                false => names.push(name.clone().into_bytes()),
-            }
-        }
-        names.sort_unstable();
-        names.dedup();
-        Ok(names)
     }
 }

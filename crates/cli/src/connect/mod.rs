@@ -171,22 +171,19 @@ impl Server {
         Ok(found.into_iter().collect())
     }
 
-    /// A number of INFO, added up over the nodes; 0 where a server does not tell it.
-    pub async fn info_sum(&mut self, section: &str, field: &str) -> Result<u64, Failure> {
-        let mut sum = 0;
+    /// A section of INFO of each node that has keys of its own, with the node's address in a cluster.
+    pub async fn info(&mut self, section: &str) -> Result<Vec<NodeInfo>, Failure> {
+        let mut told = Vec::new();
         for node in self.nodes().await? {
             let mut command = redis::cmd("INFO");
             command.arg(section);
-            let told = self.call_node(command, node.as_ref()).await?;
-            let told = reply::text(&told).unwrap_or_default();
-            let number = told
-                .lines()
-                .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-            sum += number
-                .and_then(|number| number.trim().parse::<u64>().ok())
-                .unwrap_or(0);
+            let text = self.call_node(command, node.as_ref()).await?;
+            told.push(NodeInfo {
+                node: node.map(|(host, port)| format!("{host}:{port}")),
+                text: reply::text(&text).unwrap_or_default(),
+            });
         }
-        Ok(sum)
+        Ok(told)
     }
 
     /// The nodes that have keys of their own; one without a name where there is no cluster.
@@ -221,6 +218,32 @@ impl Server {
             }
             _ => self.call(&command).await,
         }
+    }
+}
+
+/// What a node tells of itself.
+#[derive(Debug)]
+pub struct NodeInfo {
+    /// Its address; none where there is no cluster.
+    pub node: Option<String>,
+    text: String,
+}
+
+impl NodeInfo {
+    fn value(&self, field: &str) -> Option<&str> {
+        let mut lines = self.text.lines();
+        lines.find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+    }
+
+    /// Whether it tells this field.
+    pub fn has(&self, field: &str) -> bool {
+        self.value(field).is_some()
+    }
+
+    /// A number; 0 where a server does not tell it.
+    pub fn count(&self, field: &str) -> u64 {
+        let number = self.value(field).and_then(|text| text.trim().parse().ok());
+        number.unwrap_or(0)
     }
 }
 
