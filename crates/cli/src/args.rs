@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     bench, cancel, check, completions, contexts, dead, enqueue, exporter, find, get, groups, info,
-    limit, ls, man, pause, peek, purge, r#move, resume, web, work,
+    limit, ls, man, pause, peek, purge, r#move, resume, top, web, work,
 };
 
 /// Look into the queues of redis-mq, and repair them.
@@ -87,6 +87,8 @@ pub enum Command {
     Groups(groups::Args),
     /// Tell a monitoring system whether queues are well: exit code 0, 1, 2 or 3
     Check(check::Args),
+    /// Watch the queues live, in a terminal
+    Top(top::Args),
     /// Serve pages for looking into queues and repairing them
     Web(web::Args),
     /// Serve the metrics of queues to Prometheus

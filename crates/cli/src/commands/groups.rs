@@ -106,7 +106,8 @@ impl Group {
         Json::Object(object)
     }
 
-    fn row(&self) -> Vec<String> {
+    /// A line of a table: name, waiting, in flight, age of the oldest, state.
+    pub fn row(&self) -> Vec<String> {
         let oldest = match self.waiting {
             0 => "-".into(),
             _ => duration::show(self.oldest),

@@ -20,6 +20,7 @@ pub mod pause;
 pub mod peek;
 pub mod purge;
 pub mod resume;
+pub mod top;
 pub mod web;
 pub mod work;
 
@@ -46,6 +47,7 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Move(args) => r#move::run(args, server.await?, json).await,
         Command::Bench(args) => bench::run(args, Source::new(&common)?, json).await,
         Command::Exporter(args) => exporter::run(args, Source::new(&common)?).await,
+        Command::Top(args) => top::run(args, Source::new(&common)?).await,
         Command::Web(args) => web::run(args, Source::new(&common)?).await,
         Command::Work(args) => work::run(args, Source::new(&common)?, json).await,
         Command::Cancel(args) => cancel::run(args, server, json).await,

@@ -2,7 +2,6 @@
 
 mod access;
 mod act;
-mod jobs;
 mod names;
 mod pages;
 mod params;

@@ -70,6 +70,11 @@ impl Source {
         })
     }
 
+    /// The address, without what is secret in it.
+    pub fn shown(&self) -> String {
+        self.address.shown()
+    }
+
     /// A new connection whose replies may take that long.
     pub async fn connect(&self, response: Duration) -> Result<Server, Failure> {
         match open(self.address.clone(), self.certificates.clone(), response).await {

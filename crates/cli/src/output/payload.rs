@@ -22,6 +22,23 @@ pub fn show(payload: &[u8]) -> (&'static str, String) {
     }
 }
 
+/// The beginning of a payload in one line, made from at most that many bytes.
+pub fn preview(payload: &[u8], most: usize) -> String {
+    let (_, shown) = show(beginning(payload, most));
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// At most that many bytes, without a part of a letter at the end.
+pub fn beginning(payload: &[u8], most: usize) -> &[u8] {
+    let Some(head) = payload.get(..most) else {
+        return payload;
+    };
+    match std::str::from_utf8(head) {
+        Err(error) if error.error_len().is_none() => &head[..error.valid_up_to()],
+        _ => head,
+    }
+}
+
 /// A whole map or array of MessagePack, written like JSON. Single numbers and strings are not
 /// looked for: nearly all bytes are one.
 fn message_pack(payload: &[u8]) -> Option<String> {
@@ -64,6 +81,14 @@ mod tests {
         ] {
             assert_eq!(show(payload), (form, shown.to_string()));
         }
+    }
+
+    #[test]
+    fn payloads_are_cut_between_letters() {
+        assert_eq!(beginning("aé".as_bytes(), 2), b"a");
+        assert_eq!(beginning("aé".as_bytes(), 3), "aé".as_bytes());
+        assert_eq!(beginning(b"\xff\xfe\xfd", 2), b"\xff\xfe");
+        assert_eq!(preview("é\n".repeat(9).as_bytes(), 7), "é é");
     }
 
     #[test]

@@ -78,7 +78,17 @@ impl Board {
     /// Rows `from` on, at most `most`, of the queues whose names contain that text. These are the
     /// ones that are asked more often for a while.
     pub fn show(&self, text: &str, order: Order, reverse: bool, from: usize, most: usize) -> Shown {
-        let mut inner = self.inner();
+        let mut shown = self.all(text, order, reverse);
+        shown.rows = shown.rows.into_iter().skip(from).take(most).collect();
+        for row in &shown.rows {
+            self.watch(&row.name);
+        }
+        shown
+    }
+
+    /// The rows of all queues whose names contain that text.
+    pub fn all(&self, text: &str, order: Order, reverse: bool) -> Shown {
+        let inner = self.inner();
         let now = Instant::now();
         let text = text.to_lowercase();
         let mut rows: Vec<Row> = inner
@@ -91,16 +101,9 @@ impl Board {
         if reverse {
             rows.reverse();
         }
-        let matching = rows.len();
-        let rows: Vec<Row> = rows.into_iter().skip(from).take(most).collect();
-        for row in &rows {
-            if let Some(entry) = inner.queues.get_mut(&row.name) {
-                entry.watched = Some(now);
-            }
-        }
         Shown {
+            matching: rows.len(),
             rows,
-            matching,
             total: inner.queues.len(),
             known: inner.queues.values().filter(|one| one.is_known()).count(),
             complete: inner.complete,

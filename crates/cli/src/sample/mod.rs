@@ -3,11 +3,15 @@
 
 mod board;
 mod budget;
+mod jobs;
 mod link;
+mod page;
 mod row;
 mod sampler;
 
 pub use board::{Board, Shown};
+pub use jobs::{Jobs, Progress};
 pub use link::Link;
+pub use page::page_of;
 pub use row::{Order, Row};
 pub use sampler::run;

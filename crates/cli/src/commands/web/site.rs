@@ -14,15 +14,13 @@ use axum::{
 
 use super::{
     access::{guard, Access},
-    act,
-    jobs::Jobs,
-    names,
+    act, names,
     pages::{self, Page},
     params::Params,
 };
 use crate::{
     failure::{Exit, Failure},
-    sample::{Board, Link},
+    sample::{Board, Jobs, Link},
 };
 
 /// The longest form that is read; one page of ids fits several times.

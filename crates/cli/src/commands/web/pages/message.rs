@@ -3,7 +3,7 @@
 use maud::{html, Markup};
 use redis_mq_client::redis::{self, Value};
 
-use super::{beginning, button, instant, name, note, queue_head, spelled, Page};
+use super::{button, instant, name, note, queue_head, spelled, Page};
 use crate::{
     commands::web::{params::Params, site::Site},
     duration,
@@ -35,7 +35,7 @@ pub async fn page(site: &Site, params: &Params) -> Result<Page, Failure> {
         (actions(site, &queue, &id, &message))
         @if let Some(headers) = message.bytes("headers") {
             h3 { "Headers" }
-            pre tabindex="0" { (payload::show(beginning(headers, SHOWN)).1) }
+            pre tabindex="0" { (payload::show(payload::beginning(headers, SHOWN)).1) }
         }
         @for (field, title) in [("payload", "Payload"), ("requeue", "Payload of the waiting copy")] {
             @if let Some(bytes) = message.bytes(field) {
@@ -82,7 +82,7 @@ fn body_of(
     bytes: &[u8],
     hex: bool,
 ) -> Markup {
-    let head = beginning(bytes, if hex { HEX_SHOWN } else { SHOWN });
+    let head = payload::beginning(bytes, if hex { HEX_SHOWN } else { SHOWN });
     let (form, shown) = match hex {
         true => ("hex", as_hex(head)),
         false => payload::show(head),

@@ -149,19 +149,7 @@ pub fn instant(ms: u64) -> Markup {
 
 /// The beginning of a payload in one line.
 pub fn preview(bytes: &[u8]) -> String {
-    let (_, shown) = payload::show(beginning(bytes, PREVIEW));
-    shown.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// At most that many bytes, without a part of a letter at the end.
-pub fn beginning(bytes: &[u8], most: usize) -> &[u8] {
-    let Some(head) = bytes.get(..most) else {
-        return bytes;
-    };
-    match std::str::from_utf8(head) {
-        Err(error) if error.error_len().is_none() => &head[..error.valid_up_to()],
-        _ => head,
-    }
+    payload::preview(bytes, PREVIEW)
 }
 
 /// A number with a gap every three digits.
@@ -191,17 +179,6 @@ mod tests {
         for (given, shown) in [(0, "0"), (999, "999"), (1_234_567, "1 234 567")] {
             assert_eq!(number(given).replace('\u{202f}', " "), shown);
         }
-    }
-
-    #[test]
-    fn payloads_are_cut_between_letters() {
-        assert_eq!(beginning("aé".as_bytes(), 2), b"a");
-        assert_eq!(beginning("aé".as_bytes(), 3), "aé".as_bytes());
-        assert_eq!(beginning(b"\xff\xfe\xfd", 2), b"\xff\xfe");
-        assert_eq!(
-            preview("é\n".repeat(500).as_bytes()).chars().next(),
-            Some('é')
-        );
     }
 
     #[test]

@@ -7,19 +7,17 @@ use super::{button, instant, name, note, number, preview, queue_head, queues, sp
 use crate::{
     commands::{
         ls,
-        web::{jobs::Progress, params::Params, site::Site},
+        web::{params::Params, site::Site},
     },
     duration,
     failure::Failure,
     output,
     reply::{self, Fields},
-    sample::Row,
+    sample::{self, Progress, Row},
 };
 
 /// How many messages a page has.
 pub const MOST: u64 = 50;
-/// A page asks for fewer messages where so many would have more bytes than that.
-const BYTES: u64 = 4 << 20;
 
 /// The statuses with what they are called; the first four are always shown.
 const STATUSES: [(&str, &str); 9] = [
@@ -153,9 +151,7 @@ fn facts(
         }
         @if let Some(job) = job {
             p.note role="status" data-cell="job" {
-                (number(job.done)) " of " (number(job.of)) " " (job.what)
-                @if !job.over { " …" }
-                @if let Some(error) = &job.error { ": " (error) }
+                (job.to_string())
             }
         }
         dl.facts {
@@ -196,7 +192,8 @@ impl List {
         info: &Fields,
         status: Option<&str>,
     ) -> Result<Self, Failure> {
-        let count = how_many(site, queue, info).await;
+        let messages = info.count("messages");
+        let count = sample::page_of(&site.link, queue, messages, MOST).await;
         let mut command = redis::cmd("MQ.PEEK");
         command.arg(queue);
         if let Some(status) = status {
@@ -340,15 +337,4 @@ fn not_listed(site: &Site, queue: &[u8], status: Option<&str>, failure: &Failure
 
 fn all_href(site: &Site, queue: &[u8], status: &str) -> String {
     site.queue_href("/search", queue, &[("find", "*"), ("status", status)])
-}
-
-/// How many messages may be asked for at once, as large as they are on average.
-async fn how_many(site: &Site, queue: &[u8], info: &Fields) -> u64 {
-    let mut command = redis::cmd("MEMORY");
-    command.arg("USAGE").arg(queue);
-    // Who may not ask for it gets whole pages.
-    let usage = site.link.ask(&command).await.ok();
-    let usage = usage.as_ref().and_then(reply::unsigned).unwrap_or(0);
-    let each = usage / info.count("messages").max(1);
-    (BYTES / each.max(1)).clamp(1, MOST)
 }

@@ -1,4 +1,4 @@
-//! What takes many steps goes on while its page is shown.
+//! What takes many steps goes on beside what is shown.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,8 @@ use std::{
 
 use redis_mq_client::redis::Cmd;
 
-use crate::{failure::Failure, reply, sample::Link};
+use super::Link;
+use crate::{failure::Failure, reply};
 
 /// How many messages one step is about.
 const STEP: u64 = 1_000;
@@ -28,6 +29,19 @@ pub struct Progress {
     pub over: bool,
     /// Why it ended too early.
     pub error: Option<String>,
+}
+
+impl std::fmt::Display for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} {}", self.done, self.of, self.what)?;
+        if !self.over {
+            f.write_str(" …")?;
+        }
+        match &self.error {
+            Some(error) => write!(f, ": {error}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// At most one for each queue; the last one of a queue is kept to be shown.
