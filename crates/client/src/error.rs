@@ -73,6 +73,14 @@ pub enum Error {
     },
 }
 
+pub(crate) fn unexpected(command: &'static str) -> Error {
+    Error::UnexpectedReply { command }
+}
+
+pub(crate) fn invalid(option: &'static str, problem: &'static str) -> Error {
+    Error::InvalidOption { option, problem }
+}
+
 impl From<RedisError> for Error {
     fn from(error: RedisError) -> Self {
         match error.code() {

@@ -3,69 +3,75 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
-mod browse;
-pub mod codec;
 pub mod connect;
-mod connection;
-mod control;
-mod enqueue;
 mod error;
-mod groups;
 mod handler;
-mod headers;
-mod id;
-mod info;
-mod limits;
 mod message;
 mod millis;
-mod outcome;
-pub mod policy;
-mod queue;
+mod producer;
 mod reply;
-#[cfg(feature = "signals")]
-mod signal;
-mod status;
 mod telemetry;
 #[cfg(test)]
 mod test_support;
 #[cfg(feature = "testing")]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
-#[cfg(feature = "tower")]
-mod tower;
 mod worker;
+
+/// What a worker does when a handler leaves the decision to it.
+pub mod policy {
+    pub use crate::handler::{
+        chain::Report,
+        retry::{Cause, Failure, RetryPolicy},
+    };
+}
 
 #[doc = include_str!("guide.md")]
 pub mod guide {}
 
 pub use redis;
 
-#[cfg(feature = "json")]
-pub use crate::codec::Json;
-#[cfg(feature = "signals")]
-pub use crate::signal::shutdown_signal;
 #[cfg(feature = "tower")]
-pub use crate::tower::{service, TowerHandler};
+pub use crate::handler::tower::{service, TowerHandler};
+#[cfg(feature = "json")]
+pub use crate::message::codec::Json;
+#[cfg(feature = "signals")]
+pub use crate::worker::signal::shutdown_signal;
 pub use crate::{
     backoff::ExpBackoff,
-    browse::{Peek, Scan, ScanPage},
-    codec::{MessagePack, Raw},
     connect::{ClusterNodes, Connect},
-    enqueue::{EnqueueOptions, Enqueued},
     error::{BoxError, BuildError, CodecError, Error, StartError},
-    groups::{GroupInfo, GroupState, GroupsPage},
-    handler::{blocking, Blocking, Handler},
-    headers::Headers,
-    id::MessageId,
-    info::{LimitedBy, QueueInfo, StoredMessage},
-    limits::{GroupLimits, GroupSelection, InFlight, LimitChanges, QueueLimits, Rate},
-    message::{Cancellation, Message},
-    outcome::{IntoVerdict, Outcome, Verdict},
-    policy::RetryPolicy,
-    queue::Queue,
-    status::Status,
+    handler::{
+        blocking::{blocking, Blocking},
+        outcome::{IntoVerdict, Outcome, Verdict},
+        retry::RetryPolicy,
+        Handler,
+    },
+    message::{
+        codec::{self, MessagePack, Raw},
+        delivery::LostLock,
+        headers::Headers,
+        id::MessageId,
+        status::Status,
+        Cancellation, Message,
+    },
+    producer::{
+        browse::{Peek, Scan, ScanPage},
+        enqueued::Enqueued,
+        groups::{GroupInfo, GroupState, GroupsPage},
+        info::{LimitedBy, QueueInfo, StoredMessage},
+        limits::{GroupLimits, GroupSelection, InFlight, LimitChanges, QueueLimits, Rate},
+        options::EnqueueOptions,
+        queue::Queue,
+    },
     worker::{
-        EndOfQueue, Event, LostLock, Poll, PollResult, Side, Start, StopReport, Worker,
-        WorkerBuilder, WorkerStats,
+        builder::WorkerBuilder,
+        observe::{
+            counts::WorkerStats,
+            events::{Event, Poll, PollResult, Side},
+        },
+        run::report::StopReport,
+        settings::{EndOfQueue, Start},
+        Worker,
     },
 };

@@ -4,27 +4,12 @@ use std::borrow::Cow;
 
 use redis::{RedisResult, Value};
 
-use crate::{enqueue::Enqueued, headers::Headers, id::MessageId, status::Status};
-
-/// One delivery, as the server handed it over.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Delivered {
-    pub(crate) id: MessageId,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) attempt: u32,
-    pub(crate) token: i64,
-    pub(crate) lock_ms: u64,
-    pub(crate) enqueued_at_ms: u64,
-    /// `None` where there is no more to tell.
-    pub(crate) more: Option<Box<More>>,
-}
-
-/// What only some deliveries have.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct More {
-    pub(crate) headers: Option<Headers>,
-    pub(crate) group: Option<Vec<u8>>,
-}
+use crate::message::{
+    delivered::{Delivered, More},
+    headers::Headers,
+    id::MessageId,
+    status::Status,
+};
 
 /// The reply to `MQ.DEQUEUE … COUNT n`.
 #[derive(Debug, PartialEq)]
@@ -125,27 +110,9 @@ fn more(value: Value) -> Option<More> {
     Some(more)
 }
 
-pub(crate) fn enqueued(value: Value) -> Option<Enqueued> {
-    let Value::Array(items) = value else {
-        return None;
-    };
-    let mut items = items.into_iter();
-    let outcome = items.next()?;
-    let id = MessageId::from(bytes(items.next()?)?);
-    Some(match &*text(&outcome)? {
-        "added" => Enqueued::Added { id },
-        "updated" => Enqueued::Updated { id },
-        "requeued" => Enqueued::Requeued { id },
-        refusal => Enqueued::Refused {
-            id,
-            status: Status::from_wire(refusal)?,
-        },
-    })
-}
-
 /// What became of a delivery that an answer was sent for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answered {
+pub(crate) enum AnswerReply {
     /// The verdict counted; `None` is `done`, the message is no more.
     Became(Option<Status>),
     /// The message's time to live had ended, and it is gone.
@@ -157,14 +124,14 @@ pub(crate) enum Answered {
 }
 
 /// Reads the reply to `MQ.DONE`. The error is the server's, and the answer is not known.
-pub(crate) fn answered(reply: RedisResult<Value>) -> RedisResult<Answered> {
+pub(crate) fn answered(reply: RedisResult<Value>) -> RedisResult<AnswerReply> {
     match reply {
-        Ok(Value::Nil) => Ok(Answered::Gone),
+        Ok(Value::Nil) => Ok(AnswerReply::Gone),
         Ok(Value::ServerError(error)) => answered(Err(error.into())),
-        Ok(value) if text(&value).as_deref() == Some("expired") => Ok(Answered::Expired),
+        Ok(value) if text(&value).as_deref() == Some("expired") => Ok(AnswerReply::Expired),
         // A status that this version does not know is still an answer that counted.
-        Ok(value) => Ok(Answered::Became(status(&value))),
-        Err(error) if error.code() == Some("STALE") => Ok(Answered::Stale),
+        Ok(value) => Ok(AnswerReply::Became(status(&value))),
+        Err(error) if error.code() == Some("STALE") => Ok(AnswerReply::Stale),
         Err(error) => Err(error),
     }
 }
@@ -172,9 +139,9 @@ pub(crate) fn answered(reply: RedisResult<Value>) -> RedisResult<Answered> {
 /// Reads the reply to `MQ.EXTEND`.
 pub(crate) fn extended(reply: RedisResult<Value>) -> RedisResult<Extended> {
     Ok(match answered(reply)? {
-        Answered::Became(_) | Answered::Expired => Extended::Held,
-        Answered::Stale => Extended::Taken,
-        Answered::Gone => Extended::Gone,
+        AnswerReply::Became(_) | AnswerReply::Expired => Extended::Held,
+        AnswerReply::Stale => Extended::Taken,
+        AnswerReply::Gone => Extended::Gone,
     })
 }
 
@@ -257,33 +224,6 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_read_from_bulk_and_simple_strings() {
-        let id = MessageId::from("a");
-        for (outcome, expected) in [
-            (bulk("added"), Enqueued::Added { id: id.clone() }),
-            (
-                Value::SimpleString("updated".into()),
-                Enqueued::Updated { id: id.clone() },
-            ),
-            (bulk("requeued"), Enqueued::Requeued { id: id.clone() }),
-            (
-                bulk("locked"),
-                Enqueued::Refused {
-                    id: id.clone(),
-                    status: Status::Locked,
-                },
-            ),
-        ] {
-            assert_eq!(
-                enqueued(Value::Array(vec![outcome, bulk("a")])),
-                Some(expected)
-            );
-        }
-        assert_eq!(enqueued(Value::Array(vec![bulk("eaten"), bulk("a")])), None);
-        assert_eq!(enqueued(Value::Nil), None);
-    }
-
-    #[test]
     fn maps_are_read_in_both_protocols() {
         let expected = vec![("queued".to_string(), Value::Int(2))];
         let resp2 = Value::Array(vec![bulk("queued"), Value::Int(2)]);
@@ -294,14 +234,17 @@ mod tests {
 
     #[test]
     fn answers_tell_done_from_stale_from_gone_from_unknown() {
-        assert_eq!(answered(Ok(bulk("done"))).unwrap(), Answered::Became(None));
+        assert_eq!(
+            answered(Ok(bulk("done"))).unwrap(),
+            AnswerReply::Became(None)
+        );
         assert_eq!(
             answered(Ok(bulk("dead"))).unwrap(),
-            Answered::Became(Some(Status::Dead))
+            AnswerReply::Became(Some(Status::Dead))
         );
-        assert_eq!(answered(Ok(Value::Nil)).unwrap(), Answered::Gone);
+        assert_eq!(answered(Ok(Value::Nil)).unwrap(), AnswerReply::Gone);
         let stale = redis::make_extension_error("STALE".into(), Some("token".into()));
-        assert_eq!(answered(Err(stale)).unwrap(), Answered::Stale);
+        assert_eq!(answered(Err(stale)).unwrap(), AnswerReply::Stale);
         let readonly = redis::RedisError::from(std::io::Error::other("reset"));
         assert!(answered(Err(readonly)).is_err());
         assert_eq!(extended(Ok(Value::Int(1))).unwrap(), Extended::Held);

@@ -6,11 +6,11 @@ use redis::{
     IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, Value,
 };
 
-use super::{open, Connect, ConnectOptions, Connection};
-use crate::{
-    connection::{pipeline, AnyConnection},
-    reply,
+use super::{
+    any::{pipeline, AnyConnection},
+    source::{open, Connect, ConnectOptions, Connection},
 };
+use crate::reply;
 
 /// A cluster, by some of its nodes.
 ///

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use redis::{sentinel::SentinelClient, RedisResult};
 use tokio::sync::Mutex;
 
-use super::{open, Connect, ConnectOptions, Connection};
+use super::source::{open, Connect, ConnectOptions, Connection};
 
 #[cfg_attr(docsrs, doc(cfg(feature = "sentinel")))]
 impl Connect for Mutex<SentinelClient> {

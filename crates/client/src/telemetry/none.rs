@@ -3,11 +3,10 @@
 use std::future::Future;
 
 use crate::{
-    enqueue::EnqueueOptions,
     error::Error,
-    id::MessageId,
-    outcome::Answer,
-    worker::{delivery::Delivery, QueueName},
+    handler::answer::Answer,
+    message::{delivery::Delivery, id::MessageId, queue_name::QueueName},
+    producer::options::EnqueueOptions,
 };
 
 pub(crate) struct Enqueueing;

@@ -15,12 +15,15 @@ use opentelemetry::{
 };
 
 use crate::{
-    enqueue::EnqueueOptions,
     error::Error,
-    headers::Headers,
-    id::{show_bytes, MessageId},
-    outcome::Answer,
-    worker::{delivery::Delivery, QueueName},
+    handler::answer::Answer,
+    message::{
+        delivery::Delivery,
+        headers::Headers,
+        id::{show_bytes, MessageId},
+        queue_name::QueueName,
+    },
+    producer::options::EnqueueOptions,
 };
 
 /// The name of what makes the spans.

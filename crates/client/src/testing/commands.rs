@@ -8,8 +8,8 @@ use redis_mq_core::{
 };
 
 use super::{
-    server::State,
     shown::{self, bulk, instant, int},
+    state::State,
     words::{syntax, Refusal, Words},
 };
 

@@ -8,12 +8,15 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
-    headers::Headers,
-    id::MessageId,
-    message::{Cancellation, Message},
+    message::{
+        delivered::{Delivered, More},
+        delivery::Delivery,
+        headers::Headers,
+        id::MessageId,
+        queue_name::QueueName,
+        Cancellation, Message,
+    },
     millis::{millis, unix_millis},
-    reply::{Delivered, More},
-    worker::{delivery::Delivery, QueueName},
 };
 
 /// A message with that value, as a handler gets it.

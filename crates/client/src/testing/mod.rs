@@ -55,6 +55,7 @@ mod commands;
 mod message;
 mod server;
 mod shown;
+mod state;
 mod words;
 mod worker;
 

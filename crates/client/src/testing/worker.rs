@@ -5,18 +5,22 @@ use std::{fmt, sync::Arc};
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
-    codec::Decode,
-    connect::ConnectOptions,
-    connection::AnyConnection,
-    error::{BuildError, Error},
-    handler::Handler,
-    id::MessageId,
+    connect::{any::AnyConnection, ConnectOptions},
+    error::{unexpected, BuildError, Error},
+    handler::{
+        answer::{Answer, Pause, Retry},
+        outcome::Outcome,
+        retry::out_of_attempts,
+        Handler,
+    },
+    message::{codec::Decode, delivery::Delivery, id::MessageId, status::Status},
     millis::millis,
-    outcome::{Answer, Outcome, Pause, Retry},
-    queue::unexpected,
-    reply::{self, answered, dequeued, Answered, Dequeued},
-    status::Status,
-    worker::{delivery::Delivery, spent, Core, WorkerBuilder},
+    reply::{self, answered, dequeued, AnswerReply, Dequeued},
+    worker::{
+        ack::spent,
+        builder::WorkerBuilder,
+        run::{core::Core, slot::Runner},
+    },
 };
 
 /// A worker that takes and handles one message at a time, and only when it is told to.
@@ -27,6 +31,7 @@ use crate::{
 /// builder's too, so that it works on a real server as well.
 pub struct TestWorker {
     core: Arc<Core>,
+    runner: Arc<dyn Runner>,
     connection: Mutex<Option<AnyConnection>>,
 }
 
@@ -61,9 +66,10 @@ impl TestWorker {
         C: Decode<T> + Send + Sync + 'static,
         H: Handler<T>,
     {
-        let (spec, _) = builder.spec(handler)?;
+        let (spec, runner) = builder.spec(handler)?;
         Ok(Self {
             core: Arc::new(Core::new(Arc::new(spec))),
+            runner,
             connection: Mutex::new(None),
         })
     }
@@ -78,12 +84,12 @@ impl TestWorker {
         let Some(delivery) = self.take(connection).await? else {
             return Ok(None);
         };
-        let runner = Arc::clone(&self.core.spec.runner);
+        let runner = Arc::clone(&self.runner);
         let core = Arc::clone(&self.core);
         let answer = runner.handle_one(core, Arc::clone(&delivery)).await;
         let answer = match answer {
             Answer::Retry(retry) if self.is_spent(connection, &delivery, &retry).await? => {
-                retry.spent()
+                out_of_attempts(&retry)
             }
             answer => answer,
         };
@@ -103,7 +109,7 @@ impl TestWorker {
             outcome,
             reason,
             status: reply::status(&status),
-            counted: matches!(answered, Answered::Became(_) | Answered::Expired),
+            counted: matches!(answered, AnswerReply::Became(_) | AnswerReply::Expired),
         }))
     }
 

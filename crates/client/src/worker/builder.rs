@@ -3,21 +3,39 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    core::{QueueName, Spec},
-    events::{Events, Poll},
-    meter::Meter,
+    observe::{
+        counters::Counters,
+        events::{Events, Poll},
+    },
+    run::{
+        core::Spec,
+        slot::{Handling, Runner},
+    },
     settings::{EndOfQueue, Settings, SizeWarning, Start},
-    slot::Handling,
     Worker,
 };
 use crate::{
-    codec::{Decode, MessagePack},
     connect::Connect,
     error::BuildError,
-    handler::Handler,
-    outcome::Outcome,
-    policy::{Failure, RetryPolicy},
+    handler::{
+        outcome::Outcome,
+        retry::{Failure, RetryPolicy},
+        Handler,
+    },
+    message::{
+        codec::{Decode, MessagePack},
+        queue_name::QueueName,
+    },
 };
+
+impl Worker {
+    /// Describes a worker for the queue of that name; connections come from `source`: a
+    /// [`redis::Client`], [`ClusterNodes`](crate::ClusterNodes), or anything that can
+    /// [`Connect`].
+    pub fn builder(source: impl Connect, queue: impl Into<Vec<u8>>) -> WorkerBuilder {
+        WorkerBuilder::new(source, queue)
+    }
+}
 
 /// Describes a [`Worker`]. Every value has a default; [`build`](Self::build) checks them all.
 #[must_use = "a builder does nothing until it is built"]
@@ -184,7 +202,7 @@ impl<C> WorkerBuilder<C> {
         mut self,
         policy: impl Fn(&Failure<'_>) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        self.settings.failure_policy = Arc::new(policy);
+        self.settings.retries.on_failure = Arc::new(policy);
         self
     }
 
@@ -219,9 +237,11 @@ impl<C> WorkerBuilder<C> {
         C: Decode<T> + Send + Sync + 'static,
         H: Handler<T>,
     {
-        let (spec, start) = self.spec(handler)?;
+        let start = self.settings.start;
+        let (spec, runner) = self.spec(handler)?;
         let worker = Worker {
             spec: Arc::new(spec),
+            runner,
             run: Default::default(),
         };
         match start {
@@ -232,8 +252,8 @@ impl<C> WorkerBuilder<C> {
         Ok(worker)
     }
 
-    /// The worker, apart from whether it runs, and when it is to begin.
-    pub(crate) fn spec<T, H>(self, handler: H) -> Result<(Spec, Start), BuildError>
+    /// The worker, apart from whether it runs, and what makes its slots.
+    pub(crate) fn spec<T, H>(self, handler: H) -> Result<(Spec, Arc<dyn Runner>), BuildError>
     where
         T: Send + 'static,
         C: Decode<T> + Send + Sync + 'static,
@@ -248,16 +268,14 @@ impl<C> WorkerBuilder<C> {
             });
         }
         let queue = QueueName::new(self.queue);
-        let start = self.settings.start;
         let spec = Spec {
-            meter: Meter::new(&queue.shown),
+            counters: Counters::new(&queue.shown),
             queue: Arc::new(queue),
             settings: self.settings,
             source: self.source,
-            runner: Arc::new(Handling::new(self.codec, handler)),
             events: Events::new(),
         };
-        Ok((spec, start))
+        Ok((spec, Arc::new(Handling::new(self.codec, handler))))
     }
 }
 

@@ -8,51 +8,38 @@ use std::{
 
 use tokio::{runtime::Handle, sync::broadcast, task::JoinSet, time::Instant};
 
-use crate::error::StartError;
-
-mod answering;
-mod batch;
-mod builder;
-mod core;
-pub(crate) mod delivery;
-mod desk;
-mod engine;
-mod events;
-#[cfg(feature = "metrics")]
-mod facade;
+pub(crate) mod ack;
+pub(crate) mod builder;
+pub(crate) mod connection;
 #[cfg(test)]
 mod fake;
-mod heartbeat;
-mod link;
-mod meter;
-mod rate;
-mod sampling;
-mod settings;
-mod slot;
-pub(crate) mod spent;
-mod stop;
-mod taking;
+pub(crate) mod fetch;
+pub(crate) mod inflight;
+pub(crate) mod lease;
+pub(crate) mod observe;
+pub(crate) mod run;
+pub(crate) mod settings;
+#[cfg(feature = "signals")]
+pub(crate) mod signal;
 #[cfg(test)]
 mod tests;
 
-use self::core::Spec;
-pub(crate) use self::core::{Core, QueueName};
-pub use self::{
-    builder::WorkerBuilder,
-    delivery::LostLock,
-    events::{Event, Poll, PollResult, Side},
-    meter::WorkerStats,
-    settings::{EndOfQueue, Start},
-    stop::StopReport,
+use self::{
+    observe::{counts::WorkerStats, events::Event},
+    run::{
+        core::{Core, Spec},
+        report::StopReport,
+        slot::Runner,
+    },
 };
-use crate::connect::Connect;
+use crate::error::StartError;
 
 /// Takes messages from a queue and gives them to a handler, for as long as it is not stopped.
 ///
 /// See the [guide](crate::guide) for what it does and how to choose its settings.
 ///
 /// Dropping a running worker begins to stop it: nothing new is taken, what was not begun is given
-/// back, and handlers get the builder's [`stop_timeout`](WorkerBuilder::stop_timeout) to finish.
+/// back, and handlers get the builder's [`stop_timeout`](crate::WorkerBuilder::stop_timeout) to finish.
 /// [`stop`](Self::stop) does the same and waits.
 ///
 /// ```no_run
@@ -72,18 +59,13 @@ use crate::connect::Connect;
 #[must_use = "a worker that is dropped stops"]
 pub struct Worker {
     spec: Arc<Spec>,
+    /// Makes the handlers' slots.
+    runner: Arc<dyn Runner>,
     /// The run of the last start, until a stop has ended.
     run: Mutex<Option<Arc<Core>>>,
 }
 
 impl Worker {
-    /// Describes a worker for the queue of that name; connections come from `source`: a
-    /// [`redis::Client`], [`ClusterNodes`](crate::ClusterNodes), or anything that can
-    /// [`Connect`].
-    pub fn builder(source: impl Connect, queue: impl Into<Vec<u8>>) -> WorkerBuilder {
-        WorkerBuilder::new(source, queue)
-    }
-
     /// Starts to take messages. `false`: it runs already, or has no handlers.
     ///
     /// Handlers run on the tokio runtime that this is called in.
@@ -100,17 +82,17 @@ impl Worker {
         }
         let core = Arc::new(Core::new(Arc::clone(&self.spec)));
         let slots = {
-            let (core, spec) = (Arc::clone(&core), Arc::clone(&self.spec));
+            let (core, runner) = (Arc::clone(&core), Arc::clone(&self.runner));
             move || {
                 let mut slots = JoinSet::new();
-                for _ in 0..spec.settings.handlers {
-                    let runner = Arc::clone(&spec.runner);
+                for _ in 0..core.spec.settings.handlers {
+                    let runner = Arc::clone(&runner);
                     slots.spawn_on(runner.slot(Arc::clone(&core)), &handle);
                 }
                 slots
             }
         };
-        engine::start(Arc::clone(&core), delay, slots).map_err(StartError::Thread)?;
+        run::start(Arc::clone(&core), delay, slots).map_err(StartError::Thread)?;
         *run = Some(core);
         tracing::info!(queue = %self.spec.queue.shown, "worker started");
         Ok(true)
@@ -121,7 +103,7 @@ impl Worker {
     ///
     /// After the grace time, running handlers are told by their
     /// [`cancellation`](crate::Message::cancellation), and have the builder's
-    /// [`cancel_timeout`](WorkerBuilder::cancel_timeout) to return something, which still counts.
+    /// [`cancel_timeout`](crate::WorkerBuilder::cancel_timeout) to return something, which still counts.
     /// Those that do not are dropped at their next await, and their messages given back, without
     /// counting the attempt; but not while somebody still holds the
     /// [`Message`](crate::Message), or works on it in [`blocking`](crate::blocking): those are left
@@ -154,7 +136,7 @@ impl Worker {
     /// Whether it takes messages and the server answers, for a readiness probe: it runs, the
     /// connection that takes messages works, and the other one has not failed. That one is opened
     /// with the first message. A server that has gone silent is noticed after the wait and the
-    /// [response timeout](WorkerBuilder::response_timeout), 8 seconds by default.
+    /// [response timeout](crate::WorkerBuilder::response_timeout), 8 seconds by default.
     ///
     /// A worker that is not connected loses nothing and tries on: no reason to restart it.
     pub fn is_connected(&self) -> bool {
@@ -163,7 +145,9 @@ impl Worker {
 
     /// How many messages are being handled now.
     pub fn running_handlers(&self) -> usize {
-        self.run().as_ref().map_or(0, |core| core.desk.running())
+        self.run()
+            .as_ref()
+            .map_or(0, |core| core.deliveries.running())
     }
 
     /// Everything that happens from now on. A listener that falls 4096 events behind misses some,
@@ -177,7 +161,7 @@ impl Worker {
 
     /// What it has done since it was built.
     pub fn stats(&self) -> WorkerStats {
-        self.spec.meter.stats()
+        self.spec.counters.stats()
     }
 
     /// The queue's name.
@@ -214,7 +198,7 @@ impl Worker {
     /// Works until the process gets SIGTERM or SIGINT (Ctrl-C), and then [stops](Self::stop).
     /// Further signals while it stops change nothing: the grace time is the limit.
     pub async fn run_until_signal(&self, grace: Duration) -> std::io::Result<StopReport> {
-        crate::shutdown_signal()?.await;
+        signal::shutdown_signal()?.await;
         Ok(self.stop(grace).await)
     }
 }

@@ -2,12 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::events::Poll;
-use crate::{
-    error::BuildError,
-    millis::LONGEST,
-    policy::{FailurePolicy, RetryRules},
-};
+use super::observe::events::Poll;
+use crate::{error::BuildError, handler::retry::RetryRules, millis::LONGEST};
 
 /// What a worker does when the queue is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +62,6 @@ pub(crate) struct Settings {
     pub(crate) sample_every: Option<Duration>,
     pub(crate) size_warning: Option<SizeWarning>,
     pub(crate) retries: RetryRules,
-    pub(crate) failure_policy: FailurePolicy,
 }
 
 impl Default for Settings {
@@ -89,7 +84,6 @@ impl Default for Settings {
             sample_every: None,
             size_warning: None,
             retries: RetryRules::default(),
-            failure_policy: Arc::new(crate::policy::default_failure_policy),
         }
     }
 }

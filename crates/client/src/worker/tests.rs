@@ -8,12 +8,11 @@ use tokio::{
 };
 
 use super::{
-    core::Core,
-    engine,
     fake::{delivery, in_turn, Fake},
-    Start, Worker,
+    run::{self, core::Core},
+    Worker,
 };
-use crate::{test_support::Log, Message, Outcome, Raw, WorkerBuilder};
+use crate::{test_support::Log, Message, Outcome, Raw, Start, WorkerBuilder};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 const S: fn(u64) -> Duration = Duration::from_secs;
@@ -30,10 +29,10 @@ async fn run_for(worker: &Worker, time: Duration) {
     let core = Arc::new(Core::new(Arc::clone(&worker.spec)));
     let mut slots = JoinSet::new();
     for _ in 0..worker.spec.settings.handlers {
-        let runner = Arc::clone(&worker.spec.runner);
+        let runner = Arc::clone(&worker.runner);
         slots.spawn(runner.slot(Arc::clone(&core)));
     }
-    let engine = tokio::spawn(engine::run(Arc::clone(&core), Duration::ZERO, slots));
+    let engine = tokio::spawn(run::run(Arc::clone(&core), Duration::ZERO, slots));
     sleep(time).await;
     core.begin_to_stop(Instant::now() + S(1));
     timeout(S(60), engine)
@@ -243,7 +242,7 @@ async fn a_runtime_that_begins_nothing_is_warned_of() {
     let core = Arc::new(Core::new(Arc::clone(&worker.spec)));
     let mut slots = JoinSet::new();
     slots.spawn(std::future::pending());
-    let engine = tokio::spawn(engine::run(Arc::clone(&core), Duration::ZERO, slots));
+    let engine = tokio::spawn(run::run(Arc::clone(&core), Duration::ZERO, slots));
     sleep(S(10)).await;
     assert_eq!(worker.stats().released, 1);
     assert_eq!(
