@@ -5,7 +5,7 @@ export MQ_MODULE ?= $(TARGET)/release/libredis_mq.so
 export PATH := $(CURDIR)/.deps/bin:$(PATH)
 export QUICK
 
-.PHONY: help setup build run test check test-matrix bench soak fuzz memcheck audit doc
+.PHONY: help setup build run look test check test-matrix bench soak fuzz memcheck audit doc
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,6 +19,12 @@ build: setup ## Build the module, target/release/libredis_mq.so
 run: build ## See it work: hash the files of DIR (this folder) with workers that get killed
 	cargo run --locked --release -p redis-mq-client --example hash_files -- --dir "$(DIR)" \
 		--server "$$(command -v redis-server)" --module "$(MQ_MODULE)" --conf redis.conf
+	@printf '\nTo look at queues: `make look` serves pages for a browser and names the command for a terminal.\n'
+	@printf 'For a server of yours: redis-mq --url redis://host:6379/ web, or top (docs/tools.md).\n'
+
+look: build ## Queues that live, pages to look at them on http://127.0.0.1:9822/, and `redis-mq top`
+	cargo build --locked --release -p redis-mq-cli
+	MQ_PROGRAM="$(TARGET)/release/redis-mq" scripts/look.sh
 
 test: check build ## Everything on this system's server, the contract on Valkey 9.1, smoke on the rest
 	scripts/test.sh all

@@ -89,30 +89,7 @@ impl Site {
 
     /// Sends what is given and reads the answer.
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
-        for (name, value) in headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        head += &format!("Content-Length: {}\r\n\r\n", body.len());
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(body.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let answer = String::from_utf8_lossy(&answer).into_owned();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let mut lines = head.lines();
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
-        let header = |line: &str| {
-            let (name, value) = line.split_once(": ").unwrap();
-            (name.to_ascii_lowercase(), value.to_owned())
-        };
-        Answer {
-            status: status.parse().unwrap(),
-            headers: lines.map(header).collect(),
-            body: body.to_owned(),
-        }
+        ask(&self.address, method, path, headers, body)
     }
 
     /// Asks for a page as a browser does.
@@ -142,6 +119,40 @@ impl Site {
         let (_, rest) = asked.split_once("name=\"sure\" value=\"").unwrap();
         let (sure, _) = rest.split_once('"').unwrap();
         self.post(&[fields, &[("sure", sure)]].concat())
+    }
+}
+
+/// Sends that to an address and reads the answer.
+pub fn ask(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    head += &format!("Content-Length: {}\r\n\r\n", body.len());
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ").unwrap();
+        (name.to_ascii_lowercase(), value.to_owned())
+    };
+    Answer {
+        status: status.parse().unwrap(),
+        headers: lines.map(header).collect(),
+        body: body.to_owned(),
     }
 }
 
