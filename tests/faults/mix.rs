@@ -12,12 +12,16 @@ const QUEUES: [&str; 3] = ["orders", "mail", "{tag}bills"];
 const DATABASES: [i64; 2] = [0, 5];
 const IDS: u32 = 60;
 /// Replies that careless clients earn.
-const EARNED: [&str; 4] = [
+const EARNED: [&str; 5] = [
     "STALE",
+    "FULL",
     "WRONGTYPE",
     "no such key",
     "source and destination objects",
 ];
+
+/// What is purged.
+const PURGED: [&str; 4] = ["queued", "queued-with-backoff", "dead", "done-with-backoff"];
 
 /// Replies of a server that is not, or not now, the one to talk to.
 const AWAY: [&str; 5] = [
@@ -191,9 +195,10 @@ impl Mix {
             88..91 => (queue, self.with_ids("MQ.CANCEL", queue, 3)),
             91..94 => (queue, self.with_ids("MQ.STATUS", queue, 1)),
             94..96 => (queue, self.with_ids("MQ.GET", queue, 1)),
-            96..98 => (queue, named("MQ.INFO", queue)),
+            96..97 => (queue, named("MQ.INFO", queue)),
+            97..98 => (queue, self.operate(queue)),
             _ if self.whole_keys => (queue, self.whole_key(queue)),
-            _ => (queue, named("MQ.INFO", queue)),
+            _ => (queue, self.operate(queue)),
         }
     }
 
@@ -211,7 +216,8 @@ impl Mix {
         if self.rng.random_ratio(9, 10) {
             command.arg("ID").arg(self.id());
         }
-        if self.rng.random_ratio(1, 4) {
+        let is_delayed = self.rng.random_ratio(1, 4);
+        if is_delayed {
             command.arg("DELAY").arg(self.span(0));
         }
         if self.rng.random_ratio(1, 5) {
@@ -222,6 +228,17 @@ impl Mix {
         }
         if self.rng.random_ratio(1, 3) {
             command.arg("PRIORITY").arg(self.rng.random_range(0..10));
+        }
+        if self.rng.random_ratio(1, 4) {
+            command.arg("GROUP").arg(self.group());
+        }
+        if self.rng.random_ratio(1, 3) {
+            // It must be longer than the delay.
+            let least = if is_delayed { 2 * LONG_MS } else { 1 };
+            command.arg("TTL").arg(least + self.span(0));
+            if self.rng.random() {
+                command.arg("BURY");
+            }
         }
         if self.rng.random_ratio(1, 3) {
             command.arg("REQUEUE");
@@ -283,6 +300,105 @@ impl Mix {
             _ => drop(command.arg("RELEASE")),
         }
         (queue, command)
+    }
+
+    /// What an operator does: limits, pauses, repairs.
+    fn operate(&mut self, queue: &str) -> Cmd {
+        let off = |on: Option<u64>| on.map_or("OFF".to_string(), |number| number.to_string());
+        let number = |mix: &mut Self, most| off(mix.maybe(most));
+        match self.rng.random_range(0..14) {
+            0 => named("MQ.LIMIT", queue)
+                .arg("INFLIGHT")
+                .arg(number(self, 6))
+                .take(),
+            1 => {
+                let (count, ms) = (self.rng.random_range(1..40), self.rng.random_range(1..20));
+                let burst = self.rng.random_range(1..5);
+                let mut limit = named("MQ.LIMIT", queue);
+                limit
+                    .arg("RATE")
+                    .arg(count)
+                    .arg(ms)
+                    .arg("BURST")
+                    .arg(burst)
+                    .take()
+            }
+            2..4 => named("MQ.LIMIT", queue)
+                .arg(&["RATE", "OFF", "INFLIGHT", "OFF"])
+                .take(),
+            4 => {
+                let mut limit = named("MQ.LIMIT", queue);
+                limit
+                    .arg("LENGTH")
+                    .arg(off(self.maybe(40).map(|more| 20 + more)));
+                limit.arg("ATTEMPTS").arg(number(self, 5)).take()
+            }
+            5 => {
+                let mut limit = named("MQ.LIMIT", queue);
+                limit.arg("DEAD").arg(number(self, 20));
+                limit.arg("DEAD-AGE").arg(number(self, 30)).take()
+            }
+            6 => {
+                let mut limit = named("MQ.LIMIT", queue);
+                limit.arg("GROUPS").arg("INFLIGHT").arg(number(self, 4));
+                limit.arg("LENGTH").arg(number(self, 20)).take()
+            }
+            7 => {
+                let mut limit = named("MQ.LIMIT", queue);
+                limit
+                    .arg("GROUP")
+                    .arg(self.group())
+                    .arg("INFLIGHT")
+                    .arg(number(self, 3));
+                if self.rng.random() {
+                    limit.arg("RATE").arg(1).arg(self.rng.random_range(1..10));
+                } else {
+                    limit.arg("RATE").arg("OFF");
+                }
+                limit
+            }
+            8..10 => {
+                let mut pause = self.of_queue_or_group("MQ.PAUSE", queue);
+                if self.rng.random_ratio(3, 4) {
+                    pause.arg("FOR").arg(self.rng.random_range(1..25));
+                }
+                pause
+            }
+            10..12 => self.of_queue_or_group("MQ.RESUME", queue),
+            12 if self.rng.random() => self.with_ids("MQ.REDRIVE", queue, 3),
+            12 => {
+                let count = self.rng.random_range(1..20);
+                named("MQ.REDRIVE", queue).arg("COUNT").arg(count).take()
+            }
+            _ => {
+                let status = *PURGED.choose(&mut self.rng).expect("there are some");
+                let count = self.rng.random_range(1..30);
+                named("MQ.PURGE", queue)
+                    .arg(status)
+                    .arg("COUNT")
+                    .arg(count)
+                    .take()
+            }
+        }
+    }
+
+    fn of_queue_or_group(&mut self, name: &str, queue: &str) -> Cmd {
+        let mut command = named(name, queue);
+        if self.rng.random() {
+            command.arg("GROUP").arg(self.group());
+        }
+        command
+    }
+
+    /// From 1 on, or none.
+    fn maybe(&mut self, most: u64) -> Option<u64> {
+        self.rng
+            .random_ratio(2, 3)
+            .then(|| self.rng.random_range(1..=most))
+    }
+
+    fn group(&mut self) -> String {
+        format!("g{}", self.rng.random_range(0..5))
     }
 
     fn with_ids(&mut self, name: &str, queue: &str, most: usize) -> Cmd {
@@ -368,6 +484,7 @@ pub fn settle(server: &Server) {
             });
             // MQ.INFO tells what holds, whether it has been done or not.
             if call!(conn, "TYPE", queue).expect("TYPE answers").text() == "mq-circle" {
+                call!(conn, "MQ.LIMIT", queue, "LENGTH", "OFF").expect("MQ.LIMIT answers");
                 let_time_act(&mut conn, queue);
             }
         }

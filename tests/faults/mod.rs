@@ -172,6 +172,7 @@ pub fn stable_counters(conn: &mut Connection, queue: &str) -> BTreeMap<String, S
         "oldest-queued-ms",
         "eoq-backoff-ms",
         "ndry-runs",
+        "total-full",
     ];
     let mut fields = call!(*conn, "MQ.INFO", queue)
         .expect("MQ.INFO answers")
