@@ -131,7 +131,11 @@ fn mixed_load_with_kills_and_failovers_stays_sound() {
 fn one_round(pair: &mut Pair, rng: &mut SmallRng, length: Duration, totals: &mut [usize; 3]) {
     let addrs = vec![pair.primary.addr(), pair.replica.addr()];
     let stop = AtomicBool::new(false);
-    let mut crew = Crew::new(Plan::new("q", addrs.clone()), rng.random());
+    let plan = Plan {
+        groups: 8,
+        ..Plan::new("q", addrs.clone())
+    };
+    let mut crew = Crew::new(plan, rng.random());
     let ledger = thread::scope(|scope| {
         let (stop, seed) = (&stop, rng.random());
         scope.spawn(move || mix_along(addrs, seed, stop));

@@ -27,6 +27,8 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct State {
     attempted: HashMap<String, Instant>,
+    /// The messages of each group, in the order in which they were sent.
+    groups: HashMap<String, Vec<String>>,
     accepted: HashSet<String>,
     deliveries: HashMap<String, Vec<Handed>>,
     finished: HashMap<String, i64>,
@@ -60,10 +62,14 @@ pub struct Totals {
 }
 
 impl Ledger {
-    /// An enqueue is about to be sent.
-    pub fn enqueuing(&self, id: &str) {
-        let new = self
-            .lock()
+    /// An enqueue is about to be sent, behind all of its group that were sent before.
+    pub fn enqueuing(&self, id: &str, group: Option<&str>) {
+        let mut state = self.lock();
+        if let Some(group) = group {
+            let sent = state.groups.entry(group.to_string()).or_default();
+            sent.push(id.to_string());
+        }
+        let new = state
             .attempted
             .insert(id.to_string(), Instant::now())
             .is_none();
@@ -136,8 +142,8 @@ impl Ledger {
         Some(all[(last as f64 * rank) as usize])
     }
 
-    /// Checks, once the queue has run empty, that nothing was lost, made up, held by two, or delivered
-    /// after its end.
+    /// Checks, once the queue has run empty, that nothing was lost, made up, held by two, delivered after
+    /// its end, or out of its group's order.
     ///
     /// # Panics
     ///
@@ -173,6 +179,14 @@ impl Ledger {
                 faults.extend(pairs.filter_map(|(one, next)| state.conflict(id, one, next)));
             }
         }
+        if kept == Kept::Everything {
+            faults.extend(
+                state
+                    .groups
+                    .values()
+                    .filter_map(|sent| state.disorder(sent)),
+            );
+        }
         assert!(
             faults.is_empty(),
             "{} faults, the first of them:\n{}",
@@ -189,6 +203,24 @@ impl Ledger {
 }
 
 impl State {
+    /// The first of a group's messages that was delivered after one behind it.
+    fn disorder(&self, sent: &[String]) -> Option<String> {
+        let handed = sent.iter().enumerate().flat_map(|(at, id)| {
+            let deliveries = self.deliveries.get(id).into_iter().flatten();
+            deliveries.map(move |one| (one.token, at, id))
+        });
+        let mut handed: Vec<_> = handed.collect();
+        handed.sort_unstable();
+        let pairs = handed.windows(2).map(|pair| (pair[0], pair[1]));
+        let mut wrong = pairs.filter(|(one, next)| next.1 < one.1);
+        wrong.next().map(|(one, next)| {
+            format!(
+                "{}, with {}, was delivered before {}, with {}",
+                one.2, one.0, next.2, next.0
+            )
+        })
+    }
+
     /// What is wrong between two deliveries of one message, in the order of their tokens.
     fn conflict(&self, id: &str, one: Handed, next: Handed) -> Option<String> {
         // The attempt of a delivery that was given back may not have counted.

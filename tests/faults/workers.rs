@@ -31,6 +31,8 @@ pub struct Plan {
     pub lock_ms: u64,
     /// Whether a step counts as acknowledged only when a replica has it.
     pub confirm: bool,
+    /// In so many groups, each in order, a producer sends most of its messages; 0 for none.
+    pub groups: usize,
     /// Out of a thousand deliveries, so many never get a verdict.
     pub vanish: u32,
     /// Out of a thousand requests for messages, so many end with the connection before the reply.
@@ -47,6 +49,7 @@ impl Plan {
             queue: queue.to_string(),
             lock_ms: 400,
             confirm: false,
+            groups: 0,
             vanish: 10,
             hang_up: 10,
             give_back: 30,
@@ -98,7 +101,10 @@ impl Crew {
                 if enough.load(Ordering::SeqCst) {
                     break;
                 }
-                worker.send(&format!("p{number}-{count}"));
+                let is_plain = worker.plan.groups == 0 || count % 4 == 0;
+                let group = (!is_plain).then(|| count % worker.plan.groups);
+                let group = group.map(|group| format!("p{number}:{group}"));
+                worker.send(&format!("p{number}-{count}"), group.as_deref());
             }
             producing.fetch_sub(1, Ordering::SeqCst);
         });
@@ -240,7 +246,7 @@ struct Worker {
 
 impl Worker {
     /// Enqueues one message, once.
-    fn send(&mut self, id: &str) {
+    fn send(&mut self, id: &str, group: Option<&str>) {
         let confirm = self.plan.confirm;
         let queue = self.plan.queue.clone();
         let conn = loop {
@@ -248,14 +254,16 @@ impl Worker {
                 break conn;
             }
         };
-        self.ledger.enqueuing(id);
+        self.ledger.enqueuing(id, group);
+        let group: Vec<_> = group.into_iter().flat_map(|name| ["GROUP", name]).collect();
         match call!(
             *conn,
             "MQ.ENQUEUE",
             &queue,
             format!("payload of {id}"),
             "ID",
-            id
+            id,
+            group
         ) {
             Ok(reply) => {
                 assert_eq!(reply.items()[0].text(), "added", "{id}");
