@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use faults::{
-    counter, dequeue, dequeue_many, done, enqueue, enqueue_many, ms, random, soaking, Delivery,
+    counter, dequeue, dequeue_many, done, enqueue, enqueue_many, ms, random, server_number,
+    soaking, Delivery,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -179,7 +180,8 @@ fn messages_expire_in_the_midst_of_very_many_that_do_not() {
     enqueue_many(&mut conn, "q", "before", others, &[]);
     let usage = |conn: &mut Connection| call!(*conn, "MEMORY", "USAGE", "q").unwrap().int();
     let before = usage(&mut conn);
-    let ttl = 1_500;
+    // Longer than the others take to enqueue.
+    let ttl = size(1_500, 20_000) as u64;
     let begun = Instant::now();
     enqueue_many(&mut conn, "q", "few", few, &["TTL", &ttl.to_string()]);
     let full = usage(&mut conn);
@@ -388,4 +390,75 @@ fn consumers_that_wait_for_the_rate_are_served_at_its_instants() {
         rank(990),
         rank(1000)
     );
+}
+
+#[test]
+fn very_many_queues_that_nobody_uses_go_while_others_are_served() {
+    let queues = size(2_000, 100_000);
+    let server = Server::start();
+    if !server.version().offers_redis(7, 0) {
+        return; // the setting changes while the server runs from then on
+    }
+    let mut conn = server.conn();
+    let before = server_number(&server, "memory", "used_memory");
+    for start in (0..queues).step_by(1_000) {
+        let mut pipeline = redis::pipe();
+        for number in start..(start + 1_000).min(queues) {
+            let queue = format!("customer:{number}");
+            pipeline
+                .cmd("MQ.ENQUEUE")
+                .arg(&queue)
+                .arg("payload")
+                .arg("ID")
+                .arg("a")
+                .ignore();
+            pipeline.cmd("MQ.CANCEL").arg(&queue).arg("a").ignore();
+        }
+        pipeline.exec(&mut conn).unwrap();
+    }
+    enqueue(&mut conn, "used", "a", &[]);
+    let usage = |conn: &mut Connection, number: usize| {
+        let queue = format!("customer:{number}");
+        call!(*conn, "MEMORY", "USAGE", queue).unwrap().int()
+    };
+    for number in [0, queues / 2, queues - 1] {
+        wait_until(PATIENCE, || usage(&mut conn, number) <= 400);
+    }
+    let bytes = |server: &Server| server_number(server, "memory", "used_memory") - before;
+    println!(
+        "{} bytes for an empty queue at rest",
+        bytes(&server) / queues as i64
+    );
+    let at_rest = usage(&mut conn, 0);
+    // The round over all queues notes when each of them goes: in an hour.
+    call!(conn, "CONFIG", "SET", "mq.idle-ms", 3_600_000).unwrap();
+    for number in 0..queues {
+        wait_until(PATIENCE, || usage(&mut conn, number) > at_rest);
+    }
+    println!(
+        "{} bytes once it is noted when it goes",
+        bytes(&server) / queues as i64
+    );
+    call!(conn, "CONFIG", "SET", "mq.idle-ms", 1).unwrap();
+    let begun = Instant::now();
+    let (mut pings, mut left) = (Vec::new(), queues);
+    while left > 1 {
+        assert!(begun.elapsed() < PATIENCE, "{left} queues are left");
+        let asked = Instant::now();
+        left = call!(conn, "DBSIZE").unwrap().int() as usize;
+        pings.push(asked.elapsed());
+    }
+    println!("{queues} queues went within {:?}", begun.elapsed());
+    pings.sort_unstable();
+    let rank = |rank: usize| pings[(pings.len() - 1) * rank / 1000];
+    let [half, most, longest] = [500, 999, 1000].map(rank);
+    println!("replies meanwhile: median {half:?}, 99.9 % {most:?}, longest {longest:?}");
+    assert_eq!(counter(&mut conn, "used", "queued"), 1);
+    assert_eq!(
+        server_number(&server, "mq", "mq_total_idled_queues"),
+        queues as i64
+    );
+    let used = processor_ms_of_a_second(&server);
+    println!("{used:.0} ms of a second afterwards");
+    assert!(used < 500.0, "{used} ms");
 }
