@@ -1,11 +1,12 @@
 SHELL := bash
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 DIR ?= .
+export PREFIX DESTDIR
 export MQ_MODULE ?= $(TARGET)/release/libredis_mq.so
 export PATH := $(CURDIR)/.deps/bin:$(PATH)
 export QUICK
 
-.PHONY: help setup build run look test check test-matrix bench soak fuzz memcheck audit doc
+.PHONY: help setup build program install uninstall package run look test check test-matrix bench soak fuzz memcheck audit doc
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +16,18 @@ setup: ## Install what is missing: libclang, a Redis server (Debian and Ubuntu)
 
 build: setup ## Build the module, target/release/libredis_mq.so
 	cargo build --locked --release -p redis-mq
+
+program: setup ## Build the command line, target/release/redis-mq
+	cargo build --locked --release -p redis-mq-cli
+
+install: build program ## Install under PREFIX (/usr), with DESTDIR before all paths
+	scripts/install.sh install
+
+uninstall: ## Remove what `make install` has put there
+	scripts/install.sh uninstall
+
+package: build program ## Build Debian packages of module and tools, target/package
+	scripts/package.sh
 
 run: build ## See it work: hash the files of DIR (this folder) with workers that get killed
 	cargo run --locked --release -p redis-mq-client --example hash_files -- --dir "$(DIR)" \

@@ -41,6 +41,7 @@ fn the_numbers_of_every_queue_are_told() {
         ("delivered_total{queue=\"a\"}", 2.0),
         ("dead_total{queue=\"a\"}", 1.0),
         ("refused_total{queue=\"b\\\"\\\\n\"}", 1.0),
+        ("results{queue=\"a\"}", 0.0),
         ("paused{queue=\"c\"}", 1.0),
         ("paused{queue=\"a\"}", 0.0),
         ("blocked_consumers", 0.0),

@@ -140,6 +140,7 @@ pub struct Queue {
     oldest: f64,
     held: u64,
     groups: u64,
+    results: Option<u64>,
     paused: u64,
     memory: Option<u64>,
     next_due: Option<f64>,
@@ -158,6 +159,7 @@ impl Queue {
             oldest: seconds("oldest-queued-ms"),
             held: info.count("held"),
             groups: info.count("groups"),
+            results: info.value("results").and_then(reply::unsigned),
             paused: info.count("paused"),
             memory,
             // -1 is never.
@@ -296,6 +298,9 @@ impl Collector for Snapshot {
         })?;
         self.gauges(encoder, ("groups", "Groups", None), |queue| {
             Some(queue.groups)
+        })?;
+        self.gauges(encoder, ("results", "Results kept", None), |queue| {
+            queue.results
         })?;
         let help = "Whether deliveries are stopped";
         self.gauges(encoder, ("paused", help, None), |queue| Some(queue.paused))?;
