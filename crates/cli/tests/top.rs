@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{program, run, site::bury, worker::signal};
-use redis_mq_testkit::{call, wait_until, Proxy, ReplyExt as _, Server, PATIENCE};
+use redis_mq_testkit::{call, wait_until, Proxy, ReplyExt as _, Sentinels, Server, PATIENCE};
 use rustix::{
     fs::OFlags,
     pty::{grantpt, openpt, ptsname, unlockpt, OpenptFlags},
@@ -210,4 +210,29 @@ fn it_wants_a_terminal_and_a_server() {
     let mut screen = Screen::start("redis://127.0.0.1:1/", 80, 24, &[]);
     assert_eq!(screen.ended(), Some(3));
     screen.wait_for("error: 127.0.0.1:1");
+}
+
+#[test]
+fn a_failover_is_survived() {
+    let primary = Server::start();
+    call!(primary.conn(), "MQ.ENQUEUE", "mails", "x").unwrap();
+    let replica = Server::start();
+    replica.replica_of(&primary);
+    let sentinels = Sentinels::start(1, &primary, 1);
+    let place = sentinels.servers()[0].addr();
+    let url = format!("redis+sentinel://{place}/{}", Sentinels::NAME);
+    let mut screen = Screen::start(&url, 80, 24, &["--budget", "50"]);
+    screen.wait_for("ready 1");
+    sentinels.failover().unwrap();
+    sentinels.wait_for_failover(&primary);
+    // What only the new primary has is seen, and what is done is done there.
+    let mut conn = replica.conn();
+    call!(conn, "MQ.ENQUEUE", "mails", "x").unwrap();
+    screen.wait_for("ready 2");
+    screen.press("p");
+    wait_until(PATIENCE, || {
+        call!(conn, "MQ.INFO", "mails").unwrap().fields()["paused"].int() == 1
+    });
+    screen.press("q");
+    assert_eq!(screen.ended(), Some(0));
 }
