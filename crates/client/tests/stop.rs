@@ -133,36 +133,56 @@ async fn a_handler_beyond_the_deadline_is_cancelled_dropped_and_reported() {
     assert_eq!((stored.status, stored.attempts), (Status::Queued, 0));
 }
 
-/// As deployments do, again and again: neither the message nor its attempts are used up.
+/// As deployments do, again and again: neither the message nor its attempts are used up. With
+/// `MQ_SOAK=1` three hundred times.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stops_past_the_grace_burn_no_attempt_and_keep_the_order() {
+    const MESSAGES: u64 = 60;
+    let stops = if common::is_soaking() { 300 } else { 6 };
     let name = fresh_name();
     let texts = queue::<String>(url(), &name).await;
-    for n in 0..10 {
+    for n in 0..MESSAGES {
         let options = EnqueueOptions::new().id(n.to_string()).attempts(2);
         let enqueued = texts.enqueue_with(&n.to_string(), options).await;
         assert!(enqueued.unwrap().is_accepted());
     }
-    for _ in 0..5 {
+    for stop in 0..stops {
+        let handlers = 5 + stop * 9 % 46;
         let worker = quick(url(), &name)
-            .handlers(5)
+            .handlers(handlers)
             .cancel_timeout(MS(10))
             .build(|_: Message<String>| std::future::pending::<()>())
             .unwrap();
         eventually("all handlers are busy", async || {
-            worker.running_handlers() == 5
+            worker.running_handlers() == handlers
         })
         .await;
-        eventually("all have begun", async || info(&texts).await.locked == 5).await;
+        eventually("all have begun", async || {
+            info(&texts).await.locked == handlers as u64
+        })
+        .await;
         let report = worker.stop(Duration::ZERO).await;
         assert!(report.unfinished.is_empty() && report.unanswered.is_empty());
         let info = info(&texts).await;
-        assert_eq!((info.queued, info.locked, info.dead), (10, 0, 0));
+        assert_eq!((info.queued, info.locked, info.dead), (MESSAGES, 0, 0));
     }
-    for n in 0..10 {
+    for n in 0..MESSAGES {
         let stored = texts.get(n.to_string()).await.unwrap().unwrap();
         assert_eq!(stored.attempts, 0, "{stored:?}");
     }
+    let (tell, told) = std::sync::mpsc::channel();
+    let last = quick(url(), &name)
+        .handlers(1)
+        .build(move |message: Message<String>| {
+            tell.send(message.value).unwrap();
+            async {}
+        })
+        .unwrap();
+    eventually("all are done", async || info(&texts).await.messages == 0).await;
+    drop(last);
+    let order: Vec<_> = told.try_iter().collect();
+    let sent: Vec<_> = (0..MESSAGES).map(|n| n.to_string()).collect();
+    assert_eq!(order, sent);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

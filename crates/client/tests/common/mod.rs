@@ -25,6 +25,11 @@ pub fn shared_server() -> &'static Server {
     SERVER.get_or_init(Server::start)
 }
 
+/// Whether the long versions are wanted.
+pub fn is_soaking() -> bool {
+    std::env::var_os("MQ_SOAK").is_some_and(|value| value == "1")
+}
+
 /// A queue's name that no other test of this file uses.
 pub fn fresh_name() -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
