@@ -57,6 +57,29 @@ pub enum Error {
     Internal,
 }
 
+/// A syntax error, and where the reading stood when it was found. The argument is told by its place: no
+/// error repeats what a user sent.
+pub struct SyntaxError {
+    near: Option<usize>,
+}
+
+impl SyntaxError {
+    /// An error near the argument that was read last, given by its index in the command; at the end of
+    /// the arguments without one.
+    pub fn near(argument: Option<usize>) -> SyntaxError {
+        SyntaxError { near: argument }
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.near {
+            Some(index) => write!(f, "{} near argument {index}", Error::Syntax),
+            None => write!(f, "{} at the end of the arguments", Error::Syntax),
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

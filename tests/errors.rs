@@ -107,7 +107,13 @@ impl Scene {
 
     #[track_caller]
     fn is_syntax_error(&mut self, line: &str) {
-        assert_eq!(self.refused(line, b""), "ERR syntax error", "{line}");
+        let error = self.refused(line, b"");
+        let place = error.strip_prefix("ERR syntax error ");
+        let near = place.and_then(|place| place.strip_prefix("near argument "));
+        let near = near.and_then(|index| index.parse().ok());
+        let in_line = near.is_some_and(|index| (1..line.split(' ').count()).contains(&index));
+        let at_end = place == Some("at the end of the arguments");
+        assert!(in_line || at_end, "{line}: {error}");
     }
 }
 
@@ -210,6 +216,24 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
 }
 
 #[test]
+fn a_syntax_error_tells_near_which_argument_it_is() {
+    contract(|lab| {
+        let mut scene = Scene::build(lab);
+        for (line, place) in [
+            ("MQ.DEQUEUE Q b", "near argument 2"),
+            ("MQ.DEQUEUE Q COUNT 1 WHAT 5", "near argument 4"),
+            ("MQ.DEQUEUE Q COUNT 1 COUNT 2", "near argument 5"),
+            ("MQ.DEQUEUE Q COUNT 1 BLOCK", "at the end of the arguments"),
+            ("MQ.ENQUEUE Q p IDS x", "near argument 3"),
+            ("MQ.PEEK Q STATUS what", "near argument 3"),
+        ] {
+            let error = scene.refused(line, b"");
+            assert_eq!(error, format!("ERR syntax error {place}"), "{line}");
+        }
+    });
+}
+
+#[test]
 fn a_pause_after_eoq_that_is_none_is_refused() {
     let beyond = (TEN_YEARS + 1).to_string();
     contract(|lab| {
@@ -224,7 +248,7 @@ fn a_pause_after_eoq_that_is_none_is_refused() {
                 let sign = value.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
                 let named = error.split(' ').any(|word| word == "EOQ");
                 assert!(
-                    named || (!sign && error == "ERR syntax error"),
+                    named || (!sign && error.starts_with("ERR syntax error near argument ")),
                     "{value:?}: {error}"
                 );
             }

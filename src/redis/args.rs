@@ -1,5 +1,6 @@
 //! The arguments of a command, borrowed from the server without a copy.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::slice;
@@ -13,6 +14,8 @@ use crate::parse::ArgList;
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     argv: &'a [*mut raw::RedisModuleString],
+    /// The index that was asked for last, for errors that tell where the reading stood.
+    asked: &'a Cell<usize>,
 }
 
 /// The name of a key, as the server passed it.
@@ -29,6 +32,7 @@ impl<'a> Args<'a> {
     pub(in crate::redis) unsafe fn new(
         argv: *mut *mut raw::RedisModuleString,
         argc: c_int,
+        asked: &'a Cell<usize>,
     ) -> Args<'a> {
         let argv = if argc <= 0 {
             &[][..]
@@ -36,12 +40,17 @@ impl<'a> Args<'a> {
             // SAFETY: the caller's contract.
             unsafe { slice::from_raw_parts(argv, argc as usize) }
         };
-        Args { argv }
+        Args { argv, asked }
     }
 
     #[inline]
     pub(in crate::redis) fn raw(&self) -> &'a [*mut raw::RedisModuleString] {
         self.argv
+    }
+
+    /// The index of the argument that was read last; none if the reading has come to the end.
+    pub(in crate::redis) fn last_read(&self) -> Option<usize> {
+        Some(self.asked.get()).filter(|index| *index < self.argv.len())
     }
 
     /// How many there are, the command's name included.
@@ -63,6 +72,7 @@ impl<'a> Args<'a> {
 impl<'a> ArgList<'a> for Args<'a> {
     #[inline]
     fn at(&self, index: usize) -> Option<&'a [u8]> {
+        self.asked.set(index);
         // SAFETY: the strings of `argv` live for `'a`, and the server does not change them meanwhile.
         self.argv.get(index).map(|&raw| unsafe { bytes(raw) })
     }

@@ -1,5 +1,6 @@
 //! Clients that wait on keys, with the server's own blocking.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_longlong, c_void};
 
 use redis_module::raw;
@@ -73,9 +74,10 @@ unsafe extern "C" fn on_ready<W: Waiting>(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
+    let asked = Cell::new(0);
     // SAFETY: the server passes the context and the arguments of the blocked command, alive for the
     // callback.
-    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc)) };
+    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc, &asked)) };
     let served = guard(|| {
         // SAFETY: the data of a client blocked by `wait_on_keys::<W>`, freed only afterwards.
         let waiting = unsafe { waiting::<W>(&ctx) };
@@ -99,8 +101,9 @@ unsafe extern "C" fn on_timeout<W: Waiting>(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
+    let asked = Cell::new(0);
     // SAFETY: as in `on_ready`.
-    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc)) };
+    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc, &asked)) };
     // SAFETY: as in `on_ready`.
     let replied = guard(|| unsafe { waiting::<W>(&ctx) }.timed_out(&ctx, args));
     if replied.is_none() {

@@ -1,5 +1,6 @@
 //! Loading the module into a server, whichever it is.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void, CStr};
 use std::fmt;
 use std::ptr;
@@ -83,8 +84,9 @@ pub unsafe fn load(
     MUST_OBEY_CLIENT.store(unsafe { find_must_obey_client() }, Ordering::Relaxed);
 
     let loaded = guard(|| {
+        let asked = Cell::new(0);
         // SAFETY: context and arguments of the entry point, used only within it.
-        let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc)) };
+        let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc, &asked)) };
         offer(&ctx, args)
     });
     match loaded {

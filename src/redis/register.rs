@@ -1,5 +1,6 @@
 //! Makes the commands known to the server, each from its one record.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, CString};
 use std::ptr;
 
@@ -11,7 +12,7 @@ use super::context::Ctx;
 use super::guard::guard;
 use super::load::LoadError;
 use super::log;
-use crate::error::Error;
+use crate::error::{Error, SyntaxError};
 use crate::parse::{digits, ArgList};
 use crate::record::{Access, Argument, Group, Kind, Record};
 
@@ -160,8 +161,9 @@ unsafe extern "C" fn enter<C: Command>(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
+    let asked = Cell::new(0);
     // SAFETY: context and arguments of the running command, used only within it.
-    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc)) };
+    let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::new(argv, argc, &asked)) };
     // Servers from 7.0 on check the arity themselves; for older ones it is done here.
     if C::RECORD.has_counted_keys() && ctx.asks_for_keys() {
         ctx.tell_counted_keys(args);
@@ -170,6 +172,7 @@ unsafe extern "C" fn enter<C: Command>(
     } else {
         match guard(|| C::run(&ctx, args)) {
             Some(Ok(())) => {}
+            Some(Err(Error::Syntax)) => ctx.reply_error(&SyntaxError::near(args.last_read())),
             Some(Err(error)) => ctx.reply_error(&error),
             None => ctx.reply_error(&Error::Internal),
         }

@@ -1,12 +1,12 @@
 //! Replies, right in RESP2 and RESP3.
 
 use std::ffi::{c_long, CStr, CString};
+use std::fmt::Display;
 
 use redis_module::raw;
 
 use super::api::call;
 use super::context::Ctx;
-use crate::error::Error;
 
 impl Ctx {
     /// An integer. What the module counts and times stays below 2^63.
@@ -95,7 +95,7 @@ impl Ctx {
 
     /// An error reply.
     #[cold]
-    pub fn reply_error(&self, error: &Error) {
+    pub fn reply_error(&self, error: &impl Display) {
         // The texts hold no user bytes, so no NUL either.
         let text = CString::new(error.to_string()).unwrap_or_default();
         // SAFETY: a live context and a NUL-terminated string.
