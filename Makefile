@@ -39,7 +39,7 @@ look: build ## Queues that live, pages to look at them on http://127.0.0.1:9822/
 	cargo build --locked --release -p redis-mq-cli
 	MQ_PROGRAM="$(TARGET)/release/redis-mq" scripts/look.sh
 
-test: check build ## Everything on this system's server, the contract on Valkey 9.1, smoke on the rest
+test: check build ## Everything on this system's server, the module on Valkey 9.1, smoke on the rest
 	scripts/test.sh all
 	scripts/test.sh contract valkey-9.1
 	scripts/test.sh smoke redis-6.2 redis-8.2 valkey-8.1
@@ -51,8 +51,8 @@ check: setup doc ## Formatting and lints
 	scripts/audit.sh --page
 	scripts/widths.py
 
-test-matrix: build ## The contract on every server, from Redis 6.2 to Valkey 9.1
-	scripts/test.sh contract $$(scripts/servers.sh --list)
+test-matrix: build ## Every integration test on every server, from Redis 6.2 to Valkey 9.1
+	scripts/test.sh every $$(scripts/servers.sh --list)
 
 bench: build ## Measure; QUICK=1 for a short run
 	scripts/bench.sh

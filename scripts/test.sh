@@ -2,7 +2,8 @@
 # Runs tests with the module that MQ_MODULE names (`make` sets it).
 #
 # usage: scripts/test.sh all               unit, model, doc and integration tests, system's server
-#        scripts/test.sh contract NAME…    all integration tests on each of these servers
+#        scripts/test.sh contract NAME…    the module's integration tests on each of these servers
+#        scripts/test.sh every NAME…       all integration tests, those of client and tools too, on each
 #        scripts/test.sh smoke NAME…       the smoke test on each of these servers
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -35,7 +36,14 @@ browser() {
     have chromedriver || apt_install "Chromium with its driver, chromedriver" chromium chromium-driver
 }
 
-what=${1:?all, contract or smoke}
+# The tests of the module. All of the workspace is named where the runner can choose from it, so that
+# what was built for one run fits the next.
+module=(-p redis-mq --test '*')
+if cargo nextest --version >/dev/null 2>&1; then
+    module=(--workspace --test '*' -E 'package(redis-mq)')
+fi
+
+what=${1:?all, contract, every or smoke}
 servers=("${@:2}")
 case $what in
 all)
@@ -50,12 +58,15 @@ all)
     cargo test --locked --workspace --doc
     ;;
 contract)
+    on_each "${module[@]}"
+    ;;
+every)
     browser
     scripts/promtool.sh
-    on_each -p redis-mq -p redis-mq-client -p redis-mq-cli -p redis-mq-testkit --test '*'
+    on_each --workspace --test '*'
     ;;
 smoke)
-    on_each -p redis-mq --test smoke
+    on_each "${module[@]/\*/smoke}"
     ;;
 *)
     fail "not known: $what"
