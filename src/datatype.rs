@@ -79,6 +79,10 @@ impl NativeType for StoredQueue {
         self.relocate(cursor, mover)
     }
 
+    fn unlinked(&self) {
+        self.waits.left();
+    }
+
     fn copy(&self, place: Option<(i32, &[u8])>) -> Option<Self> {
         let mut loader = Loader::new(scratch::random());
         let mut whole = true;

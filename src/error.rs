@@ -13,6 +13,8 @@ pub enum Error {
     ReadOnly,
     /// The rights of the user were taken away while it waited.
     NoPermission,
+    /// The queue has left the place at which the client waited.
+    Unblocked,
     /// The token is not that of the message's newest, unfinished delivery.
     Stale,
     /// An option is unknown, given twice, without its value, or does not go with another one.
@@ -88,7 +90,10 @@ impl fmt::Display for Error {
             }
             Error::ReadOnly => f.write_str("READONLY You can't write against a read only replica."),
             Error::NoPermission => {
-                f.write_str("NOPERM this user may not take from this queue any more")
+                f.write_str("NOPERM this user has lost the right to this command or this queue")
+            }
+            Error::Unblocked => {
+                f.write_str("UNBLOCKED the queue was removed, replaced or has moved, ask again")
             }
             Error::Stale => f.write_str(
                 "STALE this delivery is over: it has its verdict, or there is a newer one",
@@ -149,6 +154,7 @@ mod tests {
             Error::WrongType,
             Error::ReadOnly,
             Error::NoPermission,
+            Error::Unblocked,
             Error::Stale,
             Error::Syntax,
             Error::OutOfRange {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use redis_mq_core::Queue;
 
 use crate::redis::{register_info, Ctx, InfoSource, InfoWriter, LoadError};
+use crate::waiting;
 
 /// A number that only the server's thread changes.
 pub struct Gauge(AtomicU64);
@@ -156,6 +157,7 @@ impl InfoSource for Numbers {
             info.number(name, read(sum));
         }
         info.number(c"blocked_consumers", BLOCKED_CONSUMERS.value());
+        info.number(c"result_waiters", waiting::count());
         for (name, gauge) in &SINCE_START {
             info.number(name, gauge.value());
         }

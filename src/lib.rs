@@ -27,6 +27,7 @@ mod rest;
 mod scratch;
 mod stored;
 mod turn;
+mod waiting;
 mod wake;
 
 #[cfg(not(test))]

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::info::Share;
 use crate::rest;
 use crate::scratch;
+use crate::waiting;
 use crate::wake;
 
 /// The value of a queue's key.
@@ -25,6 +26,8 @@ pub struct StoredQueue {
     pub is_new_here: bool,
     /// Whether it is to be laid to rest.
     pub rest: rest::Note,
+    /// Who waits here for messages to end.
+    pub waits: waiting::Mark,
 }
 
 enum Body {
@@ -58,6 +61,7 @@ impl StoredQueue {
             share,
             is_new_here: true,
             rest: rest::Note::default(),
+            waits: waiting::Mark::default(),
         }
     }
 
@@ -74,8 +78,14 @@ impl StoredQueue {
         if let Body::Resting(resting) = &self.body {
             self.body = Body::Working(Box::new(resting.wake()));
         }
+        let is_waited_at = self.waits.is_set();
         match &mut self.body {
-            Body::Working(queue) => Ok(queue),
+            Body::Working(queue) => {
+                if is_waited_at {
+                    queue.watch_ends();
+                }
+                Ok(queue)
+            }
             Body::Resting(_) => Err(Error::OutOfService), // it was woken just now
         }
     }
@@ -84,6 +94,16 @@ impl StoredQueue {
     #[inline]
     pub fn end_step(&mut self) {
         self.in_step = false;
+    }
+
+    /// Tells those who wait for messages that have ended in the step.
+    #[inline]
+    pub fn answer_waiters(&mut self, now: Moment) {
+        if self.waits.is_set() {
+            if let Body::Working(queue) = &mut self.body {
+                waiting::answer(&self.waits, now.of(queue), queue);
+            }
+        }
     }
 
     /// Shows the queue to `show`.

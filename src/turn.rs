@@ -100,6 +100,7 @@ pub fn take<R>(
     let result = step(queue, &mut turn);
     let has_effects = turn.effects_len() != before;
     stored.end_step();
+    stored.answer_waiters(now);
     match log.replication() {
         // That its tokens go on behind others is for a queue that stays.
         Replication::Nothing | Replication::Effects(_) if was_missing && !has_effects => {
@@ -134,9 +135,11 @@ pub fn obey(
     let mark = queue.mark();
     let obeyed = step(queue);
     stored.end_step();
+    let now = clock::now(ctx);
+    stored.answer_waiters(now);
     obeyed?;
     ctx.replicate_verbatim();
-    end_of_change(ctx, name, clock::now(ctx), key, &mark);
+    end_of_change(ctx, name, now, key, &mark);
     ctx.reply_null();
     Ok(())
 }

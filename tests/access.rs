@@ -20,7 +20,7 @@ const WRITES: [&str; 11] = [
     "MQ.REDRIVE {} id",
     "MQ.PURGE {} dead",
 ];
-const READS: [&str; 8] = [
+const READS: [&str; 9] = [
     "MQ.STATUS {} id",
     "MQ.GET {} id",
     "MQ.INFO {}",
@@ -29,6 +29,7 @@ const READS: [&str; 8] = [
     "MQ.LIMITS {}",
     "MQ.SCAN {} 0",
     "MQ.RESULT {} id",
+    "MQ.RESULT {} id BLOCK 1",
 ];
 
 /// A connection of a user with these rules.

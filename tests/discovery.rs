@@ -30,7 +30,7 @@ const COMMANDS: [(&str, i64, i64); 23] = [
     ("mq.menqueue", -4, 1),
     ("mq.mdequeue", -3, 0),
     ("mq.purge", -3, 1),
-    ("mq.result", 3, 1),
+    ("mq.result", -3, 1),
     ("mq.help", 1, 0),
 ];
 
@@ -103,7 +103,7 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
             let adds = ["mq.enqueue", "mq.menqueue"].contains(&name);
             assert_eq!(has("denyoom"), adds, "{name}: {flags:?}");
             assert!(!has("noscript") && !has("admin"), "{name}: {flags:?}");
-            if ["mq.dequeue", "mq.mdequeue"].contains(&name) && lab.has(7, 0) {
+            if ["mq.dequeue", "mq.mdequeue", "mq.result"].contains(&name) && lab.has(7, 0) {
                 assert!(has("blocking"), "{flags:?}");
             }
         }
@@ -138,6 +138,7 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.PURGE q dead COUNT 5",
             "MQ.REDRIVE q id id",
             "MQ.RESULT q id",
+            "MQ.RESULT q id BLOCK 5",
         ] {
             let keys = client.ok(&format!("COMMAND GETKEYS {line}"));
             assert_eq!(words(&keys), BTreeSet::from(["q".to_string()]), "{line}");
@@ -216,7 +217,7 @@ fn the_documentation_names_every_option() {
             ("mq.redrive", "queue id n COUNT"),
             ("mq.purge", "queue status ALL COUNT n"),
             ("mq.scan", "queue cursor STATUS MATCH pattern COUNT"),
-            ("mq.result", "queue id"),
+            ("mq.result", "queue id BLOCK"),
             ("mq.help", ""),
         ]);
         for (name, ..) in COMMANDS {
@@ -268,7 +269,7 @@ fn help_shows_each_command_as_it_is_written() {
             "MQ.MDONE queue count id token [id token ...] \
              [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] [BACKOFF ms | BACKOFF EXP] \
              [RESULT bytes] [RETAIN ms]",
-            "MQ.RESULT queue id",
+            "MQ.RESULT queue id [BLOCK ms]",
             "MQ.EXTEND queue id token ms",
             "MQ.STATUS queue id",
             "MQ.GET queue id",

@@ -176,6 +176,7 @@ fn a_number_that_is_none_or_out_of_range_names_its_option() {
                 vec!["0", "4294967296", last],
             ),
             ("BLOCK", "MQ.MDEQUEUE 1 Q BLOCK VALUE", vec![beyond, last]),
+            ("BLOCK", "MQ.RESULT Q held BLOCK VALUE", vec![beyond, last]),
             ("token", "MQ.DONE Q held VALUE", vec![]),
             ("token", "MQ.DONE Q held VALUE RETRY", vec![]),
             (
@@ -270,6 +271,7 @@ fn an_id_that_is_empty_or_too_long_is_named() {
                 "MQ.EXTEND Q VALUE T 5",
                 "MQ.STATUS Q VALUE",
                 "MQ.GET Q VALUE",
+                "MQ.RESULT Q VALUE BLOCK 0",
                 "MQ.PEEK Q AFTER VALUE",
                 "MQ.REDRIVE Q VALUE",
                 "MQ.REDRIVE Q dead VALUE",
@@ -436,6 +438,9 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
             scene.is_syntax_error(&format!("MQ.MENQUEUE Q {options}"));
         }
         scene.is_syntax_error("MQ.MDONE Q 1 held T held T");
+        for options in ["held", "BLOCK", "BLOCK 1 BLOCK 1", "EOQ", "BLOCK 1 5"] {
+            scene.is_syntax_error(&format!("MQ.RESULT Q held {options}"));
+        }
     });
 }
 

@@ -7,7 +7,7 @@ use redis_mq_core::{
 
 use crate::commands::{
     apply, cancel, dequeue, done, enqueue, extend, mdequeue, mdone, menqueue, peek, purge, redrive,
-    scan, status,
+    result, scan, status,
 };
 use crate::error::Error;
 use crate::glob;
@@ -75,9 +75,14 @@ pub fn run(data: &[u8]) {
             assert_eq!(request.ids().count(), words.len() - 2);
             request.ids().for_each(check_id);
         }
-    } else if known("MQ.STATUS") || known("MQ.RESULT") {
+    } else if known("MQ.STATUS") {
         if let Some(id) = checked(status::parse_id(words)) {
             check_id(id);
+        }
+    } else if known("MQ.RESULT") {
+        if let Some(request) = checked(result::Ask::parse(words)) {
+            check_id(request.id);
+            request.block.into_iter().for_each(|ms| check_span(ms, 0));
         }
     } else if known("MQ.PEEK") {
         if let Some(request) = checked(peek::parse(words)) {

@@ -47,6 +47,8 @@ mod scratch;
 pub mod stored;
 #[path = "../../src/turn.rs"]
 pub mod turn;
+#[path = "../../src/waiting/mod.rs"]
+pub mod waiting;
 #[path = "../../src/wake/mod.rs"]
 pub mod wake;
 

@@ -1,66 +1,100 @@
 //! MQ.RESULT
 
-use redis_mq_core::Known;
-
 use super::record::{Access, Argument, Group, Kind, Record};
-use super::status::parse_id;
 use crate::authority;
-use crate::clock::QueueTime;
 use crate::error::Error;
+use crate::parse::{is, once, ArgList, Cursor};
 use crate::redis::{Args, Command, Ctx};
-use crate::turn;
+use crate::waiting::{self, Asked};
 
 /// The command.
 pub struct MqResult;
 
-/// Replies what is known of an id; `time` is that of its queue.
-fn reply(ctx: &Ctx, time: QueueTime, known: Known<'_>) {
-    let (word, value, at) = match known {
-        Known::Done { result } => {
-            let at = result.map_or(0, |(_, at)| time.shown(at));
-            ("done", result.map(|(value, _)| value), at)
+/// What somebody wants to know.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ask<'a> {
+    /// The message.
+    pub id: &'a [u8],
+    /// For how many milliseconds to wait for its end, 0 = for ever.
+    pub block: Option<u64>,
+}
+
+impl<'a> Ask<'a> {
+    /// Reads the arguments after the queue.
+    pub fn parse(args: impl ArgList<'a>) -> Result<Ask<'a>, Error> {
+        let mut args = Cursor::new(args, 2);
+        let id = args.id()?;
+        let mut block = None;
+        while let Some(option) = args.word() {
+            if is(option, "BLOCK") {
+                once(&mut block, args.duration("BLOCK", 0)?)?;
+            } else {
+                return Err(Error::Syntax);
+            }
         }
-        Known::Dead { reason, at } => ("dead", reason, time.shown(at)),
-        Known::Live(status) => (status.name(), None, 0),
-    };
-    ctx.reply_array(3);
-    ctx.reply_bulk(word.as_bytes());
-    match value {
-        Some(value) => ctx.reply_bulk(value),
-        None => ctx.reply_null(),
+        Ok(Ask { id, block })
     }
-    ctx.reply_integer(at);
 }
 
 impl Command for MqResult {
     const RECORD: &'static Record = &Record {
         name: "mq.result",
-        syntax: "MQ.RESULT queue id",
-        summary: "Tells what became of a message, with its result.",
+        syntax: "MQ.RESULT queue id [BLOCK ms]",
+        summary: "Tells what became of a message, with its result, or waits for that.",
         complexity: "O(1)",
         since: "0.1.0",
         group: Group::Producers,
-        arity: 3,
-        flags: "readonly fast",
-        newer_flags: &[],
+        arity: -3,
+        flags: "readonly",
+        newer_flags: &["blocking"],
         key: Some(Access::Read),
         tips: "nondeterministic_output",
-        arguments: &[Argument::QUEUE, Argument::new("id", Kind::Text)],
+        arguments: &[
+            Argument::QUEUE,
+            Argument::new("id", Kind::Text),
+            Argument::new("ms", Kind::Integer).after("BLOCK").optional(),
+        ],
         details: include_str!("result.md"),
     };
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let name = args.key(1).ok_or(Error::Internal)?;
-        let id = parse_id(args)?;
-        let now = authority::moment(ctx);
-        let found = turn::look(ctx, name, |queue| {
-            let time = now.of(queue);
-            let known = queue.result(time.now(), id);
-            known.map(|known| reply(ctx, time, known)).is_some()
-        })?;
-        if found != Some(true) {
-            ctx.reply_null_array();
+        let Ask { id, block } = Ask::parse(args)?;
+        // On a replica other messages end than those that it tells of.
+        let may_wait = |_: &u64| authority::decides() && !ctx.flags().denies_blocking();
+        let block = block.filter(may_wait);
+        let asked = waiting::ask(ctx, name, id, block.is_some())?;
+        if let (Asked::MayWait, Some(timeout_ms)) = (asked, block) {
+            waiting::begin(ctx, name, id, timeout_ms, authority::moment(ctx))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::tests::words;
+    use crate::parse::MAX_DURATION_MS;
+
+    #[test]
+    fn an_id_is_followed_by_at_most_one_wait() {
+        let parse = |line: &'static str| Ask::parse(&*words(line).leak());
+        let ask = |id, block| Ok(Ask { id, block });
+        assert_eq!(parse("MQ.RESULT q BLOCK"), ask(b"BLOCK", None));
+        assert_eq!(parse("MQ.RESULT q a block 0"), ask(b"a", Some(0)));
+        for line in [
+            "MQ.RESULT q a BLOCK",
+            "MQ.RESULT q a BLOCK 1 BLOCK 1",
+            "MQ.RESULT q a EOQ",
+        ] {
+            assert_eq!(parse(line), Err(Error::Syntax), "{line}");
+        }
+        let (what, min, max) = ("BLOCK", 0, MAX_DURATION_MS);
+        let error = Err(Error::OutOfRange { what, min, max });
+        assert_eq!(parse("MQ.RESULT q a BLOCK -1"), error);
+        let (what, min, max) = ("id", 1, 512);
+        let error = Err(Error::Length { what, min, max });
+        assert_eq!(parse("MQ.RESULT q "), error);
     }
 }

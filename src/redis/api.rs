@@ -38,6 +38,7 @@ macro_rules! required {
 }
 
 required! {
+    RedisModule_BlockClient,
     RedisModule_BlockClientOnKeys,
     RedisModule_CloseKey,
     RedisModule_CreateCommand,
@@ -50,6 +51,7 @@ required! {
     RedisModule_EmitAOF,
     RedisModule_Free,
     RedisModule_FreeString,
+    RedisModule_GetBlockedClientHandle,
     RedisModule_GetBlockedClientPrivateData,
     RedisModule_GetBlockedClientReadyKey,
     RedisModule_GetClientId,
@@ -84,6 +86,7 @@ required! {
     RedisModule_ScanCursorDestroy,
     RedisModule_ScanCursorRestart,
     RedisModule_SelectDb,
+    RedisModule_SetDisconnectCallback,
     RedisModule_SetModuleOptions,
     RedisModule_SignalKeyAsReady,
     RedisModule_SignalModifiedKey,
@@ -91,5 +94,6 @@ required! {
     RedisModule_StringPtrLen,
     RedisModule_SubscribeToKeyspaceEvents,
     RedisModule_SubscribeToServerEvent,
+    RedisModule_UnblockClient,
     RedisModule_WrongArity,
 }

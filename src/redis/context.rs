@@ -83,6 +83,11 @@ impl Ctx {
         Flags(unsafe { call!(RedisModule_GetContextFlags(self.raw())) })
     }
 
+    /// Whether the server is part of a cluster.
+    pub fn is_cluster(&self) -> bool {
+        self.flags().is_cluster()
+    }
+
     /// The id of the calling client; 0 where there is none, as in a timer.
     #[inline]
     pub fn client_id(&self) -> u64 {

@@ -23,6 +23,7 @@ mod load;
 pub mod log;
 mod native;
 mod ownership;
+mod park;
 mod rdb;
 mod register;
 mod reply;
@@ -45,6 +46,7 @@ pub use keyspace::{
 };
 pub use load::{load, LoadError, Options};
 pub use native::{NativeType, TypeHandle};
+pub use park::{park, Parked, Parking};
 pub use rdb::{AofWriter, DigestWriter, IoError, RdbReader, RdbWriter};
 pub use register::{Command, Registered};
 pub use scan::KeyScan;

@@ -43,6 +43,8 @@ pub trait NativeType: Send + Sized + 'static {
     /// Lets `mover` move some of the value's blocks: those at `cursor`, which is 0 at first. Returns the
     /// cursor of those that come next, none after the last.
     fn defrag(&mut self, cursor: u64, mover: &mut Mover) -> Option<u64>;
+    /// The value has been taken from its key; it may be freed next, or have another key.
+    fn unlinked(&self);
     /// The same value again, for `COPY` to this database and key, where the server tells (7.0 and later).
     fn copy(&self, place: Option<(i32, &[u8])>) -> Option<Self>;
 }
@@ -80,12 +82,12 @@ impl<T: NativeType> TypeHandle<T> {
             aux_save: None,
             aux_save_triggers: 0,
             free_effort: Some(free_effort::<T>),
-            unlink: None,
+            unlink: Some(unlink::<T>),
             copy: Some(copy::<T>),
             defrag: Some(defrag::<T>),
             mem_usage2: Some(mem_usage2::<T>),
             free_effort2: Some(free_effort2::<T>),
-            unlink2: None,
+            unlink2: Some(unlink2::<T>),
             copy2: Some(copy2::<T>),
             aux_save2: None,
         };
@@ -231,6 +233,22 @@ unsafe extern "C" fn free_effort2<T: NativeType>(
 ) -> usize {
     // SAFETY: a value of this type.
     guard(|| unsafe { borrow::<T>(value) }.free_effort()).unwrap_or(1)
+}
+
+unsafe extern "C" fn unlink<T: NativeType>(
+    _key: *mut raw::RedisModuleString,
+    value: *const c_void,
+) {
+    // SAFETY: a value of this type.
+    guard(|| unsafe { borrow::<T>(value) }.unlinked());
+}
+
+unsafe extern "C" fn unlink2<T: NativeType>(
+    _key: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+) {
+    // SAFETY: a value of this type.
+    guard(|| unsafe { borrow::<T>(value) }.unlinked());
 }
 
 unsafe extern "C" fn copy<T: NativeType>(

@@ -11,6 +11,7 @@ use crate::redis::{
     KeyName, LoadError, ReadKey,
 };
 use crate::rest;
+use crate::waiting;
 
 struct Behind;
 
@@ -32,9 +33,11 @@ impl EventHandler for Behind {
                 state.databases.swap(first, second);
                 state.rounds.keys_have_moved();
                 rest::swap(first, second);
+                waiting::swapped(first, second);
             }
             Event::Cron => {
                 rest::tick(ctx);
+                waiting::tick(ctx);
                 if authority::of_time(ctx) == Right::Decide {
                     let mut state = state();
                     state.check_settings();
