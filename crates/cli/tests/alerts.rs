@@ -355,3 +355,20 @@ fn operations_tell_what_to_do_about_every_alert() {
         assert!(page.contains(&format!("| `{alert}` |")), "{alert}");
     }
 }
+
+#[test]
+fn prometheus_takes_the_configuration_that_the_page_shows() {
+    let page = fs::read_to_string(workspace_root().join("docs/operations.md")).unwrap();
+    let (_, block) = page.split_once("```yaml\n").expect("one is shown");
+    let (shown, rest) = block.split_once("```").expect("it ends");
+    assert!(!rest.contains("```yaml"), "the others are not checked");
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(ops("alerts.yml"), folder.path().join("alerts.yml")).unwrap();
+    let checked = promtool(folder.path(), &["check", "config", "promtool-input"], shown);
+    assert_eq!(checked.code, 0, "{}{}", checked.out, checked.err);
+    assert!(
+        checked.out.contains("1 rule files found"),
+        "{}",
+        checked.out
+    );
+}
