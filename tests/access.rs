@@ -20,7 +20,7 @@ const WRITES: [&str; 11] = [
     "MQ.REDRIVE {} id",
     "MQ.PURGE {} dead",
 ];
-const READS: [&str; 9] = [
+const READS: [&str; 10] = [
     "MQ.STATUS {} id",
     "MQ.GET {} id",
     "MQ.INFO {}",
@@ -28,6 +28,7 @@ const READS: [&str; 9] = [
     "MQ.LATENCY {}",
     "MQ.LIMITS {}",
     "MQ.SCAN {} 0",
+    "MQ.GROUPS {} 0",
     "MQ.RESULT {} id",
     "MQ.RESULT {} id BLOCK 1",
 ];

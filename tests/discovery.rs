@@ -210,7 +210,7 @@ fn the_documentation_names_every_option() {
             ),
             ("mq.pause", "queue GROUP FOR"),
             ("mq.resume", "queue GROUP"),
-            ("mq.groups", "queue cursor COUNT"),
+            ("mq.groups", "queue cursor COUNT GROUP"),
             ("mq.latency", "queue"),
             ("mq.limits", "queue GROUPS GROUP"),
             ("mq.peek", "queue status STATUS COUNT AFTER id REV"),

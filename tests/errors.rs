@@ -385,6 +385,16 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
         ] {
             scene.is_syntax_error(&format!("MQ.SCAN Q 0 {options}"));
         }
+        for options in [
+            "zzz",
+            "5",
+            "COUNT",
+            "GROUP",
+            "GROUP a group b",
+            "COUNT 5 COUNT 5",
+        ] {
+            scene.is_syntax_error(&format!("MQ.GROUPS Q 0 {options}"));
+        }
         for options in ["COUNT", "count", "COUNT 5 dead", "COUNT 5 COUNT 5"] {
             scene.is_syntax_error(&format!("MQ.REDRIVE Q {options}"));
         }

@@ -237,10 +237,11 @@ fn mq_groups_lists_every_group_with_its_state() {
                 panic!("not a page: {page:?}")
             };
             for group in groups.items() {
-                let [name, waiting, in_flight, _oldest, state, _until] = group.items() else {
+                let [name, waiting, in_flight, _oldest, state, _until, open] = group.items() else {
                     panic!("not a group: {group:?}")
                 };
-                states.push((name.text(), waiting.int(), in_flight.int(), state.text()));
+                let counts = [waiting, in_flight, open].map(Value::int);
+                states.push((name.text(), counts, state.text()));
             }
             cursor = match next {
                 Value::Int(number) => number.to_string(),
@@ -252,13 +253,55 @@ fn mq_groups_lists_every_group_with_its_state() {
         }
         states.sort();
         let expected = [
-            ("busy", 1, 1, "busy"),
-            ("idle", 0, 0, "idle"),
-            ("paused", 1, 0, "paused"),
-            ("ready", 1, 0, "ready"),
+            ("busy", [1, 1, 2], "busy"),
+            ("idle", [0, 0, 0], "idle"),
+            ("paused", [1, 0, 1], "paused"),
+            ("ready", [1, 0, 1], "ready"),
         ];
-        let expected = expected.map(|(name, w, f, state)| (name.into(), w, f, state.into()));
+        let expected = expected.map(|(name, counts, state)| (name.into(), counts, state.into()));
         assert_eq!(states, expected);
+    });
+}
+
+#[test]
+fn mq_groups_shows_one_group_and_how_many_of_its_messages_are_open() {
+    contract(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let open = |client: &mut Client, group: &str| {
+            let page = client.ok(&format!("MQ.GROUPS {queue} 0 GROUP {group}"));
+            let [next, groups] = page.items() else {
+                panic!("not a page: {page:?}")
+            };
+            assert_eq!(next.text(), "0");
+            let [group] = groups.items() else {
+                assert!(groups.items().is_empty(), "{groups:?}");
+                return None;
+            };
+            Some((group.items()[0].text(), group.items()[6].int()))
+        };
+        fill(&mut client, &queue, "a1:a b1:b a2:a");
+        client.enqueue(&queue, "p", "ID a3 GROUP a DELAY 600000");
+        assert_eq!(open(&mut client, "a"), Some(("a".into(), 3)));
+        assert_eq!(open(&mut client, "none"), None);
+        let first = client.take(&queue);
+        assert_eq!(first.id(), "a1");
+        assert_eq!(
+            open(&mut client, "a"),
+            Some(("a".into(), 3)),
+            "with a consumer"
+        );
+        // One whose dedupe window runs is finished; so is a dead letter, which is no member any more.
+        client.done(&queue, &first, "SUCCESS BACKOFF 600000");
+        assert_eq!(open(&mut client, "a"), Some(("a".into(), 2)));
+        let second = client.take(&queue);
+        assert_eq!(second.id(), "b1");
+        client.done(&queue, &second, "ERROR");
+        let left = open(&mut client, "b").map_or(0, |(_, open)| open);
+        assert_eq!(left, 0);
+        for wrong in ["GROUP", "GROUP a GROUP b", "GROUP a COUNT"] {
+            let error = client.line(&format!("MQ.GROUPS {queue} 0 {wrong}"));
+            assert!(error.unwrap_err().starts_with("ERR "), "{wrong}");
+        }
     });
 }
 

@@ -107,6 +107,8 @@ fn use_everything(wire: &mut Wire, queue: &str, ids: &[String]) {
         &["MQ.LATENCY", queue],
         &["MQ.RESULT", queue, some],
         &["MQ.LIMITS", queue],
+        &["MQ.GROUPS", queue, "0"],
+        &["MQ.GROUPS", queue, "0", "GROUP", some],
         &["MQ.PEEK", queue, "STATUS", "dead", "REV"],
         &["MQ.SCAN", queue, "0"],
         &["MQ.REDRIVE", queue, some],

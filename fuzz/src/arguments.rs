@@ -1,13 +1,13 @@
 //! The arguments of every command: a command line as text, its words split at single blanks.
 
 use redis_mq_core::{
-    Backoff, Enqueue, Keep, Start, Timestamp, Verdict, MAX_HEADER_BYTES, MAX_ID_BYTES,
-    MAX_RESULT_BYTES, MAX_SPAN_MS,
+    Backoff, Enqueue, Keep, Start, Timestamp, Verdict, MAX_GROUP_BYTES, MAX_HEADER_BYTES,
+    MAX_ID_BYTES, MAX_RESULT_BYTES, MAX_SPAN_MS,
 };
 
 use crate::commands::{
-    apply, cancel, dequeue, done, enqueue, extend, mdequeue, mdone, menqueue, peek, purge, redrive,
-    result, scan, status,
+    apply, cancel, dequeue, done, enqueue, extend, groups, mdequeue, mdone, menqueue, peek, purge,
+    redrive, result, scan, status,
 };
 use crate::error::Error;
 use crate::glob;
@@ -109,6 +109,12 @@ pub fn run(data: &[u8]) {
     } else if known("MQ.PURGE") {
         if let Some(request) = checked(purge::Purge::parse(words)) {
             assert!((1..=100_000).contains(&request.count));
+        }
+    } else if known("MQ.GROUPS") {
+        if let Some(request) = checked(groups::Groups::parse(words)) {
+            assert!((1..=10_000).contains(&request.count));
+            let names = request.group.into_iter();
+            names.for_each(|name| assert!((1..=MAX_GROUP_BYTES).contains(&name.len())));
         }
     } else if known("MQ.APPLY") {
         checked(apply::parse(words));

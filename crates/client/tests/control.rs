@@ -282,6 +282,7 @@ async fn all_groups_are_listed_page_by_page() {
         assert_eq!(paused.state, Some(GroupState::Paused));
         assert!(paused.until.unwrap() > SystemTime::now() + S(3_000));
         assert_eq!(find("g8").state, Some(GroupState::Ready));
+        assert_eq!((busy.open, paused.open), (Some(2), Some(2)));
         assert!(texts.groups(0, 0).await.is_err());
     }
 }

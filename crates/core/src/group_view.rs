@@ -19,6 +19,8 @@ pub struct GroupView<'a> {
     pub state: GroupState,
     /// When its rate or its pause lets it go on; the epoch where no instant is known.
     pub until: Timestamp,
+    /// Its messages that are not finished.
+    pub open: u32,
 }
 
 /// What a group does.
@@ -77,6 +79,12 @@ impl Queue {
         }
     }
 
+    /// Shows the group of that name, if it is there.
+    pub fn group_named(&self, now: Now, name: &[u8]) -> Option<GroupView<'_>> {
+        let place = self.find_group(name)?;
+        Some(self.group_view(now, place))
+    }
+
     fn group_view(&self, now: Now, place: u32) -> GroupView<'_> {
         let (state, until) = self.group_state(now, place);
         let group = self.groups.as_ref().map(|groups| groups.get(place));
@@ -87,6 +95,7 @@ impl Queue {
             oldest: self.oldest_of_group(now, place),
             state,
             until,
+            open: group.map_or(0, |group| group.open),
         }
     }
 

@@ -33,6 +33,8 @@ pub struct GroupInfo {
     pub state: Option<GroupState>,
     /// When its rate or its pause lets it go on, on the server's clock, as far as that is known.
     pub until: Option<SystemTime>,
+    /// Its messages that are not finished; `None` where the server does not tell.
+    pub open: Option<u64>,
 }
 
 /// What a group does.
@@ -92,5 +94,6 @@ fn group(value: Value) -> Option<GroupInfo> {
             _ => None,
         },
         until: instant(&fields.next()?),
+        open: fields.next().as_ref().and_then(unsigned),
     })
 }

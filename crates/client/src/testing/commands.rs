@@ -370,7 +370,16 @@ fn inspect(state: &State, command: &str, words: &mut Words<'_>) -> Result<Value,
                 true => words.number()?,
                 false => 100,
             };
+            let only = match words.is_next("GROUP") {
+                true => Some(words.bytes()?),
+                false => None,
+            };
             state.look(name, |queue| {
+                if let Some(only) = only {
+                    let group = queue.group_named(now, only);
+                    let group = group.iter().map(shown::group).collect();
+                    return Value::Array(vec![bulk("0"), Value::Array(group)]);
+                }
                 let mut groups = Vec::new();
                 let next = queue.group_views(now, cursor, count, |view| {
                     groups.push(shown::group(view));

@@ -169,5 +169,6 @@ pub(super) fn group(view: &GroupView<'_>) -> Value {
         int(view.oldest.millis()),
         bulk(view.state.name()),
         instant(view.until),
+        int(view.open),
     ])
 }
