@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use redis_mq_core::{ApplyError, Full};
+use redis_mq_core::{ApplyError, BatchRefused, Full};
 
 /// The error of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub enum Error {
     },
     /// A limit of the queue does not let the message in.
     Full(Full),
+    /// No follow-up waits under the id that messages should join.
+    NothingWaits,
     /// A message would expire before it is ready.
     ExpiresBeforeStart,
     /// A burst was given, and there is no rate that it is of.
@@ -114,6 +116,7 @@ impl fmt::Display for Error {
             Error::Full(Full::GroupLength) => {
                 f.write_str("FULL the group has as many messages as its LENGTH allows")
             }
+            Error::NothingWaits => f.write_str("ERR no follow-up waits under the id to JOIN"),
             Error::ExpiresBeforeStart => f.write_str("ERR TTL must be longer than the delay"),
             Error::BurstWithoutRate => f.write_str("ERR BURST needs a RATE"),
             Error::NothingToGoOnAfter => f.write_str("ERR no such message to go on after"),
@@ -134,6 +137,15 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<BatchRefused> for Error {
+    fn from(refused: BatchRefused) -> Error {
+        match refused {
+            BatchRefused::Full(full) => Error::Full(full),
+            BatchRefused::NothingWaits => Error::NothingWaits,
+        }
+    }
+}
 
 impl From<ApplyError> for Error {
     fn from(error: ApplyError) -> Error {

@@ -109,6 +109,7 @@ impl Share {
         c"messages_done_with_backoff",
         c"messages_done_with_requeue",
         c"messages_dead",
+        c"messages_waiting",
     ];
 
     /// The share of this queue, which is new in memory.

@@ -183,11 +183,11 @@ fn the_documentation_names_every_option() {
         let options = BTreeMap::from([
             (
                 "mq.enqueue",
-                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS RETAIN REQUEUE UPDATE",
+                "queue payload ID DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS RETAIN JOIN REQUEUE UPDATE",
             ),
             (
                 "mq.menqueue",
-                "queue count payload IDS DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS RETAIN REQUEUE UPDATE",
+                "queue count payload IDS DELAY AT LOCK ATTEMPTS PRIORITY TTL BURY GROUP HEADERS RETAIN JOIN REQUEUE UPDATE THEN THENID THENHEADERS",
             ),
             ("mq.dequeue", "queue COUNT LOCK BLOCK EOQ"),
             ("mq.mdequeue", "numqueues queue COUNT LOCK BLOCK"),
@@ -263,7 +263,8 @@ fn help_shows_each_command_as_it_is_written() {
         let lines: Vec<_> = reply.items().iter().map(ReplyExt::text).collect();
         for syntax in [
             "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-             [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [RETAIN ms] [REQUEUE] [UPDATE]",
+             [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [RETAIN ms] [JOIN id] [REQUEUE] \
+             [UPDATE]",
             "MQ.DONE queue id token [SUCCESS | RETRY [REASON text] | ERROR [REASON text] | RELEASE] \
              [BACKOFF ms | BACKOFF EXP] [RESULT bytes] [RETAIN ms]",
             "MQ.MDONE queue count id token [id token ...] \

@@ -444,6 +444,10 @@ fn an_unknown_repeated_or_incomplete_option_is_a_syntax_error() {
             "1 p IDS new IDS new",
             "1 p DELAY 5 AT 5",
             "1 p BURY",
+            "1 p THEN",
+            "1 p THENID a",
+            "1 p THEN p THEN p",
+            "1 p THEN p JOIN a",
         ] {
             scene.is_syntax_error(&format!("MQ.MENQUEUE Q {options}"));
         }

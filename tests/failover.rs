@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use faults::ledger::Kept;
 use faults::mix::assert_same_data;
+use faults::roles::{fail_over, kill_and_promote};
 use faults::workers::{Crew, Plan};
 use faults::{
     counter, counters, dataset_digest, dequeue, dequeue_many, done, enqueue, enqueue_many, ms,
     random, rounds, server_number, status, Delivery, LONG_MS,
 };
 use rand::Rng;
-use redis_mq_testkit::redis::Connection;
 use redis_mq_testkit::{
     call, wait_until, Proxy, ReplyExt, Sentinels, Server, ServerBuilder, PATIENCE,
 };
@@ -29,36 +29,6 @@ fn pair() -> (Server, Server) {
     let (primary, replica) = (server().start(), server().start());
     replica.replica_of(&primary);
     (primary, replica)
-}
-
-fn role(conn: &mut Connection) -> String {
-    call!(*conn, "ROLE").unwrap().items()[0].text()
-}
-
-/// Hands the role over by FAILOVER and waits until both servers know.
-#[track_caller]
-fn fail_over(from: &Server, to: &Server) {
-    let mut conn = from.conn();
-    let mut result = Ok(redis_mq_testkit::Value::Nil);
-    wait_until(PATIENCE, || {
-        result = call!(
-            conn,
-            "FAILOVER",
-            "TO",
-            "127.0.0.1",
-            to.port(),
-            "TIMEOUT",
-            30_000
-        );
-        // It takes a moment until a new replica counts as one.
-        !result
-            .as_ref()
-            .is_err_and(|error| error.contains("not online"))
-    });
-    result.unwrap();
-    wait_until(PATIENCE, || {
-        role(&mut conn) == "slave" && role(&mut to.conn()) == "master"
-    });
 }
 
 #[test]
@@ -400,14 +370,7 @@ fn a_killed_primary_costs_nothing_that_its_replica_confirmed() {
     let mut kills = 0;
     while crew.is_producing() || kills < 4 {
         thread::sleep(ms(rng.random_range(100..300))); // the moment of the fault is to be random
-        first.kill9();
-        second.promote();
-        // The dead one comes back as a follower of the new one: as a primary, be it for a moment, it
-        // would offer what it knew long ago.
-        first.configure_next_start("replicaof", &format!("127.0.0.1 {}", second.port()));
-        first.start_again();
-        first.wait_for_sync(&second);
-        std::mem::swap(&mut first, &mut second);
+        kill_and_promote(&mut first, &mut second);
         kills += 1;
     }
     let ledger = crew.finish(PATIENCE * 2);

@@ -121,6 +121,17 @@ fn use_everything(wire: &mut Wire, queue: &str, ids: &[String]) {
         &["MQ.MDEQUEUE", "2", queue, queue, "COUNT", "3", "LOCK", "1"],
         &["MQ.DONE", queue, some, "1", "RETRY", "BACKOFF", "EXP"],
         &["MQ.MENQUEUE", queue, "2", "p", "p", "IDS", some, "new"],
+        &[
+            "MQ.MENQUEUE",
+            queue,
+            "1",
+            "p",
+            "THEN",
+            "p",
+            "THENID",
+            "then",
+        ],
+        &["MQ.ENQUEUE", queue, "p", "JOIN", "then"],
         &["MQ.MDONE", queue, "2", some, "1", some, "2", "RETRY"],
         &["MQ.DONE", queue, some, "2", "RESULT", "r", "RETAIN", "5000"],
         &["MQ.EXTEND", queue, some, "1", "1"],
@@ -565,6 +576,7 @@ fn assert_counts_add_up(conn: &mut Connection, queue: &str) {
         "done-with-requeue",
         "done-awaiting-gc",
         "dead",
+        "waiting",
     ];
     let sum: i64 = statuses.iter().map(|name| all[*name]).sum();
     assert_eq!(sum, all["messages"], "{all:?}");

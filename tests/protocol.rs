@@ -239,6 +239,7 @@ fn info_is_a_map_with_its_fields_in_their_order() {
             "done-with-requeue",
             "done-awaiting-gc",
             "dead",
+            "waiting",
             "messages",
             "next-mid",
             "last-mid",

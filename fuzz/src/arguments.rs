@@ -231,6 +231,9 @@ fn plain_enqueue(request: &Enqueue<'_>) -> Words {
     if let Some(retain) = request.retain {
         number(&mut words, "retain", retain.millis());
     }
+    if let Some(join) = request.join {
+        option(&mut words, "join", join);
+    }
     if request.requeue {
         words.push(b"requeue".to_vec());
     }

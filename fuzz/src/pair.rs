@@ -1,8 +1,8 @@
 //! A queue and its replica, and a life for them that comes by every rule.
 
 use redis_mq_core::{
-    Backoff, Delivery, Enqueue, Loader, Log, Now, Peek, Priority, Queue, Replication, Settings,
-    Span, Start, Status, Token, Ttl, Turn, Verdict,
+    Backoff, Delivery, Enqueue, FollowUp, Loader, Log, Now, Peek, Priority, Queue, Replication,
+    Settings, Span, Start, Status, Token, Ttl, Turn, Verdict,
 };
 
 /// A queue, and one that gets its effects.
@@ -97,6 +97,12 @@ impl Pair {
         expired.priority = Priority::new(0).expect("0 to 9");
         pair.enqueue(&expired);
         pair.dequeue(1);
+        let follow_up = FollowUp {
+            id: Some(b"follows"),
+            payload: b"",
+            headers: b"",
+        };
+        pair.enqueue_many(&[b"joined", b"ready"], Some(&follow_up), None);
         pair.now_us += 2000;
         pair.let_time_act();
         pair
@@ -165,6 +171,13 @@ impl Pair {
             self.enqueue(&request);
         }
         self.enqueue(&Enqueue::new(b""));
+        let follow_up = FollowUp {
+            id: Some(IDS[4]),
+            payload: b"then",
+            headers: b"h",
+        };
+        self.enqueue_many(&[IDS[2], b"member"], Some(&follow_up), None);
+        self.enqueue_many(&[IDS[0], b"joins"], None, Some(IDS[4]));
         self.turn(
             |queue, turn| {
                 queue.redrive(turn, IDS[0]);
@@ -247,6 +260,23 @@ impl Pair {
                 queue.enqueue(turn, request);
             },
             Some(&|replica| replica.replay_enqueue(request)),
+        );
+    }
+
+    fn enqueue_many(
+        &mut self,
+        ids: &[&[u8]],
+        follow_up: Option<&FollowUp<'_>>,
+        join: Option<&[u8]>,
+    ) {
+        let mut request = Enqueue::new(b"");
+        (request.attempts, request.join) = (1, join);
+        self.turn(
+            |queue, turn| {
+                let messages = ids.iter().map(|id| (Some(*id), &b"member"[..]));
+                let _ = queue.enqueue_many(turn, &request, messages, follow_up, |_| {});
+            },
+            None,
         );
     }
 

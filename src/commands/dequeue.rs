@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use redis_mq_core::{Delivery, EoqWaits, Span};
+use redis_mq_core::{BatchResult, Delivery, EoqWaits, Span};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
@@ -160,7 +160,8 @@ enum Got {
 /// Replies a delivery, with the name of its queue in front if that is given.
 #[inline]
 pub fn reply(ctx: &Ctx, queue: Option<KeyName<'_>>, time: QueueTime, delivery: &Delivery<'_>) {
-    let has_more = !(delivery.headers.is_empty() && delivery.group.is_empty());
+    let has_more =
+        !(delivery.headers.is_empty() && delivery.group.is_empty()) || delivery.batch.is_some();
     ctx.reply_array(6 + usize::from(has_more) + usize::from(queue.is_some()));
     if let Some(queue) = queue {
         ctx.reply_bulk(queue.bytes());
@@ -181,11 +182,22 @@ pub fn reply(ctx: &Ctx, queue: Option<KeyName<'_>>, time: QueueTime, delivery: &
 fn reply_more(ctx: &Ctx, delivery: &Delivery<'_>) {
     let more = [("headers", delivery.headers), ("group", delivery.group)];
     let told = more.iter().filter(|(_, value)| !value.is_empty());
-    ctx.reply_map(told.clone().count());
+    ctx.reply_map(told.clone().count() + usize::from(delivery.batch.is_some()));
     for (name, value) in told {
         ctx.reply_bulk(name.as_bytes());
         ctx.reply_bulk(value);
     }
+    if let Some(batch) = delivery.batch {
+        ctx.reply_bulk(b"batch");
+        reply_batch(ctx, batch);
+    }
+}
+
+/// How a batch has ended: how many messages, and how many of them are dead.
+pub fn reply_batch(ctx: &Ctx, batch: BatchResult) {
+    ctx.reply_array(2);
+    ctx.reply_integer(batch.ended);
+    ctx.reply_integer(batch.dead);
 }
 
 /// A consumer that waits. Nothing is locked for it before the moment it is served.

@@ -8,7 +8,7 @@ use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
 use crate::clock;
 use crate::error::Error;
-use crate::parse::{flag, is, once, ArgList, Cursor, MAX_INSTANT_MS};
+use crate::parse::{flag, is, once, ArgList, Cursor, MAX_ID_LEN, MAX_INSTANT_MS};
 use crate::redis::{Args, Command, Ctx};
 use crate::turn::{self, Missing, ReplicateAs};
 
@@ -45,6 +45,7 @@ pub struct Options<'a> {
     group: Option<&'a [u8]>,
     headers: Option<&'a [u8]>,
     retain: Option<Span>,
+    join: Option<&'a [u8]>,
     requeue: bool,
     update: bool,
 }
@@ -83,6 +84,8 @@ impl<'a> Options<'a> {
         } else if is(option, "RETAIN") {
             let retain = Span::from_millis(args.duration("RETAIN", 0)?);
             once(&mut self.retain, retain)
+        } else if is(option, "JOIN") {
+            once(&mut self.join, args.bytes("JOIN", 1, MAX_ID_LEN)?)
         } else if is(option, "REQUEUE") {
             flag(&mut self.requeue)
         } else if is(option, "UPDATE") {
@@ -106,6 +109,7 @@ impl<'a> Options<'a> {
         request.headers = self.headers.unwrap_or_default();
         request.group = self.group;
         request.retain = self.retain;
+        request.join = self.join;
         (request.requeue, request.update) = (self.requeue, self.update);
         if let Some(level) = self.priority {
             request.priority = Priority::new(level as u8).ok_or(Error::Syntax)?;
@@ -187,6 +191,8 @@ pub mod argument {
     pub const RETAIN: Argument = Argument::new("ms", Kind::Integer)
         .after("RETAIN")
         .optional();
+    /// The follow-up that waits for it too.
+    pub const JOIN: Argument = Argument::new("id", Kind::Text).after("JOIN").optional();
     /// Whether a copy may wait.
     pub const REQUEUE: Argument = Argument::word("requeue", "REQUEUE").optional();
     /// Whether it may replace what waits.
@@ -197,7 +203,7 @@ impl Command for MqEnqueue {
     const RECORD: &'static Record = &Record {
         name: "mq.enqueue",
         syntax: "MQ.ENQUEUE queue payload [ID id] [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] \
-                 [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [RETAIN ms] \
+                 [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [RETAIN ms] [JOIN id] \
                  [REQUEUE] [UPDATE]",
         summary: "Adds a message to a queue, or says why its id is taken.",
         complexity: "O(1)",
@@ -220,6 +226,7 @@ impl Command for MqEnqueue {
             argument::GROUP,
             argument::HEADERS,
             argument::RETAIN,
+            argument::JOIN,
             argument::REQUEUE,
             argument::UPDATE,
         ],
@@ -254,8 +261,10 @@ impl Command for MqEnqueue {
             },
         )?;
         let enqueued = enqueued.ok_or(Error::Internal)?;
-        if let Outcome::Full(full) = enqueued.outcome {
-            return Err(Error::Full(full));
+        match enqueued.outcome {
+            Outcome::Full(full) => return Err(Error::Full(full)),
+            Outcome::NothingWaits => return Err(Error::NothingWaits),
+            _ => {}
         }
         reply(ctx, &enqueued);
         Ok(())

@@ -2,6 +2,7 @@
 
 use redis_mq_core::View;
 
+use super::dequeue::reply_batch;
 use super::record::{Access, Argument, Group, Kind, Record};
 use super::status::parse_id;
 use crate::authority;
@@ -30,7 +31,7 @@ pub fn reply(ctx: &Ctx, time: QueueTime, message: &View<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(15);
+    ctx.reply_map(15 + usize::from(message.batch.is_some()));
     bulk("id", message.id.bytes());
     bulk("status", message.status.name().as_bytes());
     bulk("payload", message.payload);
@@ -51,6 +52,10 @@ pub fn reply(ctx: &Ctx, time: QueueTime, message: &View<'_>) {
     match message.retain {
         Some(span) => ctx.reply_integer(span.millis()),
         None => ctx.reply_null(),
+    }
+    if let Some(batch) = message.batch {
+        ctx.reply_bulk(b"batch");
+        reply_batch(ctx, batch);
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::mem;
 
-use redis_mq_core::{Enqueue, Start};
+use redis_mq_core::{Enqueue, FollowUp, Start, MAX_HEADER_BYTES};
 
 use super::enqueue::{argument, check, reply, Options};
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::clock;
 use crate::error::Error;
-use crate::parse::{is, once, ArgList, Cursor, MAX_BATCH};
+use crate::parse::{is, once, ArgList, Cursor, MAX_BATCH, MAX_ID_LEN};
 use crate::redis::{Args, Command, Ctx};
 use crate::turn::{self, Missing, ReplicateAs};
 
@@ -27,6 +27,8 @@ pub struct EnqueueMany<'a, L> {
     first_id: Option<usize>,
     /// What all of them have alike; no id and no payload.
     pub template: Enqueue<'a>,
+    /// What comes when all of them have ended.
+    pub follow_up: Option<FollowUp<'a>>,
 }
 
 impl<'a, L: ArgList<'a>> EnqueueMany<'a, L> {
@@ -37,22 +39,42 @@ impl<'a, L: ArgList<'a>> EnqueueMany<'a, L> {
         cursor.pass_over(count)?;
         let (mut template, mut options) = (Enqueue::new(b""), Options::default());
         let mut first_id = None;
+        let (mut then, mut then_id, mut then_headers) = (None, None, None);
         while let Some(option) = cursor.word() {
             if is(option, "IDS") {
                 once(&mut first_id, cursor.position())?;
                 for _ in 0..count {
                     cursor.id()?;
                 }
+            } else if is(option, "THEN") {
+                once(&mut then, cursor.value()?)?;
+            } else if is(option, "THENID") {
+                once(&mut then_id, cursor.bytes("THENID", 1, MAX_ID_LEN)?)?;
+            } else if is(option, "THENHEADERS") {
+                let headers = cursor.bytes("THENHEADERS", 1, MAX_HEADER_BYTES)?;
+                once(&mut then_headers, headers)?;
             } else {
                 options.read(option, &mut cursor)?;
             }
         }
         options.give_to(&mut template)?;
+        let has_parts = then_id.is_some() || then_headers.is_some();
+        let is_whole = then.is_some() || !has_parts;
+        // A message is a member of one batch.
+        if !is_whole || (then.is_some() && template.join.is_some()) {
+            return Err(Error::Syntax);
+        }
+        let follow_up = then.map(|payload| FollowUp {
+            id: then_id,
+            payload,
+            headers: then_headers.unwrap_or_default(),
+        });
         Ok(EnqueueMany {
             args,
             count,
             first_id,
             template,
+            follow_up,
         })
     }
 
@@ -71,7 +93,8 @@ impl Command for MqMenqueue {
         name: "mq.menqueue",
         syntax: "MQ.MENQUEUE queue count payload [payload ...] [IDS id [id ...]] \
                  [DELAY ms | AT unix-ms] [LOCK ms] [ATTEMPTS n] [PRIORITY p] [TTL ms [BURY]] \
-                 [GROUP g] [HEADERS bytes] [RETAIN ms] [REQUEUE] [UPDATE]",
+                 [GROUP g] [HEADERS bytes] [RETAIN ms] [JOIN id] [REQUEUE] [UPDATE] \
+                 [THEN payload [THENID id] [THENHEADERS bytes]]",
         summary: "Adds many messages with the same options.",
         complexity: "O(n) with n the number of messages",
         since: "0.1.0",
@@ -97,8 +120,20 @@ impl Command for MqMenqueue {
             argument::GROUP,
             argument::HEADERS,
             argument::RETAIN,
+            argument::JOIN,
             argument::REQUEUE,
             argument::UPDATE,
+            Argument::new(
+                "then",
+                Kind::Block(&[
+                    Argument::new("payload", Kind::Text).after("THEN"),
+                    Argument::new("id", Kind::Text).after("THENID").optional(),
+                    Argument::new("bytes", Kind::Text)
+                        .after("THENHEADERS")
+                        .optional(),
+                ]),
+            )
+            .optional(),
         ],
         details: include_str!("menqueue.md"),
     };
@@ -120,15 +155,17 @@ impl Command for MqMenqueue {
                     *at = now.of(queue).meant(*at);
                 }
                 let mut is_first = true;
-                queue.enqueue_many(turn, &template, request.messages(), |one| {
+                let follow_up = request.follow_up.as_ref();
+                let replies = request.count + usize::from(follow_up.is_some());
+                queue.enqueue_many(turn, &template, request.messages(), follow_up, |one| {
                     if mem::take(&mut is_first) {
-                        ctx.reply_array(request.count);
+                        ctx.reply_array(replies);
                     }
                     reply(ctx, &one);
                 })
             },
         )?;
-        added.ok_or(Error::Internal)?.map_err(Error::Full)
+        Ok(added.ok_or(Error::Internal)??)
     }
 }
 
@@ -166,7 +203,11 @@ mod tests {
             "MQ.MENQUEUE q 1 p IDS a b",
             "MQ.MENQUEUE q 1 p IDS a IDS a",
             "MQ.MENQUEUE q 1 p BURY",
-            "MQ.MENQUEUE q 1 p THEN p",
+            "MQ.MENQUEUE q 1 p THEN",
+            "MQ.MENQUEUE q 1 p THENID a",
+            "MQ.MENQUEUE q 1 p THENHEADERS h",
+            "MQ.MENQUEUE q 1 p THEN p THEN p",
+            "MQ.MENQUEUE q 1 p THEN p JOIN a",
         ] {
             assert_eq!(parse(line), Err(Error::Syntax), "{line}");
         }

@@ -57,6 +57,13 @@ impl Delivery {
         }
     }
 
+    /// The same of a message that may follow a batch: what is told of that is left to others.
+    #[track_caller]
+    pub fn plain(value: &Value) -> Self {
+        let plain = value.items().iter().take(6).cloned().collect();
+        Self::read(&Value::Array(plain))
+    }
+
     /// The id as text.
     pub fn id(&self) -> String {
         String::from_utf8_lossy(&self.id).into_owned()

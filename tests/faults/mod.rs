@@ -7,6 +7,7 @@ pub mod aof;
 pub mod clock;
 pub mod ledger;
 pub mod mix;
+pub mod roles;
 pub mod scene;
 pub mod workers;
 

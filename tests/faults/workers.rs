@@ -185,14 +185,15 @@ impl Crew {
 }
 
 /// A connection to whichever server answers.
-struct Peer {
+pub struct Peer {
     addrs: Vec<SocketAddr>,
     at: usize,
     conn: Option<Connection>,
 }
 
 impl Peer {
-    fn new(addrs: &[SocketAddr]) -> Self {
+    /// Servers to look at, the first of them first.
+    pub fn new(addrs: &[SocketAddr]) -> Self {
         Self {
             addrs: addrs.to_vec(),
             at: 0,
@@ -201,7 +202,7 @@ impl Peer {
     }
 
     /// The connection; none if the server is away at the moment.
-    fn conn(&mut self) -> Option<&mut Connection> {
+    pub fn conn(&mut self) -> Option<&mut Connection> {
         if self.conn.is_none() {
             let addr = self.addrs[self.at % self.addrs.len()];
             let connect = || {
@@ -230,7 +231,7 @@ impl Peer {
     }
 
     /// Gives up this connection; the next is to the next server.
-    fn next(&mut self) {
+    pub fn next(&mut self) {
         self.conn = None;
         self.at += 1;
         thread::sleep(Duration::from_millis(2));

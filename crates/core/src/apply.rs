@@ -63,8 +63,26 @@ impl Queue {
             return Err(ApplyError::Diverged("a frame is before all times"));
         }
         self.keep_up();
+        let mut new_batches = Vec::new();
+        let applied = self.apply_all(&mut reader, version, &mut new_batches);
+        for batch in new_batches {
+            self.close_batch(batch);
+        }
+        applied
+    }
+
+    fn apply_all(
+        &mut self,
+        reader: &mut Reader<'_>,
+        version: u8,
+        new_batches: &mut Vec<u32>,
+    ) -> Result<(), ApplyError> {
         while !reader.is_empty() {
-            self.apply_one(&Effect::read(&mut reader, version)?)?;
+            let effect = Effect::read(reader, version)?;
+            self.apply_one(&effect)?;
+            if let Effect::FollowUp { content, .. } = effect {
+                new_batches.push(content.extras.batch);
+            }
         }
         Ok(())
     }
@@ -75,7 +93,21 @@ impl Queue {
                 if self.find_live(key).is_some() {
                     return Err(ApplyError::Diverged("an added message is already there"));
                 }
+                if content.extras.batch != 0 && !self.has_batch(content.extras.batch) {
+                    return Err(ApplyError::Diverged("a message of no batch"));
+                }
                 self.add(*key, content, State::waiting(*due, self.frame.instant()));
+            }
+            Effect::FollowUp { key, content } => {
+                if self.find_live(key).is_some() {
+                    return Err(ApplyError::Diverged("an added message is already there"));
+                }
+                let extras = &content.extras;
+                let is_plain = extras.group.is_empty() && extras.expiry.is_none();
+                if extras.batch == 0 || self.has_batch(extras.batch) || !is_plain {
+                    return Err(ApplyError::Diverged("a follow-up of no batch of its own"));
+                }
+                self.add(*key, content, State::Waiting);
             }
             Effect::Update { key, content, time } => {
                 let slot = self.live(key)?;

@@ -4,12 +4,33 @@ use std::collections::HashSet;
 
 use crate::control::Full;
 use crate::done::{Ended, Stale, Verdict};
-use crate::enqueue::{Enqueue, Enqueued};
-use crate::id::Key;
+use crate::effects::{Content, Effect, Extras};
+use crate::enqueue::{Enqueue, Enqueued, Outcome};
+use crate::id::{IdText, Key};
 use crate::message::State;
 use crate::queue::Queue;
 use crate::turn::Turn;
 use crate::types::Token;
+
+/// A message that is ready when all messages of a batch have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowUp<'a> {
+    /// The id; the queue makes one if there is none.
+    pub id: Option<&'a [u8]>,
+    /// What the consumer gets.
+    pub payload: &'a [u8],
+    /// What the consumer gets beside, at most [`MAX_HEADER_BYTES`](crate::MAX_HEADER_BYTES).
+    pub headers: &'a [u8],
+}
+
+/// Why nothing of a batch was added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchRefused {
+    /// A limit does not let in all of it.
+    Full(Full),
+    /// No follow-up waits under the id that its messages should join.
+    NothingWaits,
+}
 
 /// What the effect of a plain message takes beside its payload.
 const EFFECT_BYTES: usize = 40;
@@ -22,34 +43,91 @@ impl Queue {
     /// [`Queue::enqueue`] would one after the other; `enqueued` gets what became of each. An id that is
     /// taken refuses its own message only. Time does no more than its share of one turn.
     ///
+    /// With a follow-up the messages that are added make a batch; `enqueued` gets what became of the
+    /// follow-up last. It has the lock, the attempts and the priority of `template`. If its id is taken,
+    /// there is no batch.
+    ///
     /// # Errors
-    /// [`Full`] if a limit does not let in all of those whose ids are free: nothing was added.
+    /// If a limit does not let in all of those whose ids are free, or nothing waits that they should
+    /// join: nothing was added.
     pub fn enqueue_many<'a>(
         &mut self,
         turn: &mut Turn<'_>,
         template: &Enqueue<'a>,
         messages: impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])> + Clone,
+        follow_up: Option<&FollowUp<'a>>,
         mut enqueued: impl FnMut(Enqueued<'a>),
-    ) -> Result<(), Full> {
+    ) -> Result<(), BatchRefused> {
         turn.spell_out();
         self.let_time_act(turn);
+        let joined = match template.join {
+            None => 0,
+            Some(id) => {
+                let batch = self.batch_of(turn, id);
+                batch.ok_or(BatchRefused::NothingWaits)?
+            }
+        };
         // Time has nothing left to do at this moment that could take the room away again, or no budget.
         if !self.is_plain() {
-            self.find_room(turn, template, messages.clone())?;
+            self.find_room(turn, template, messages.clone(), follow_up)
+                .map_err(BatchRefused::Full)?;
         }
         let payloads = messages
             .clone()
             .map(|(_, payload)| payload.len() + EFFECT_BYTES);
         turn.expect_effects(payloads.sum());
+        let follow_up =
+            follow_up.map(|follow_up| self.enqueue_follow_up(turn, template, follow_up));
+        let batch = follow_up.as_ref().map_or(joined, |(_, batch)| *batch);
         for (id, payload) in messages {
             let request = Enqueue {
                 id,
                 payload,
                 ..*template
             };
-            enqueued(self.enqueue_with(turn, &request, true));
+            enqueued(self.enqueue_with(turn, &request, true, batch));
+        }
+        if let Some((reply, batch)) = follow_up {
+            self.close_batch(batch);
+            enqueued(reply);
         }
         Ok(())
+    }
+
+    /// Adds a follow-up that waits. Returns what became of it, and the number of its batch, 0 if its id is
+    /// taken.
+    #[cold]
+    fn enqueue_follow_up<'a>(
+        &mut self,
+        turn: &mut Turn<'_>,
+        template: &Enqueue<'_>,
+        follow_up: &FollowUp<'a>,
+    ) -> (Enqueued<'a>, u32) {
+        let named = follow_up.id.map(Key::of);
+        let live = named.and_then(|key| self.find_by_now(turn, &key));
+        let status = live.and_then(|slot| self.status_of(slot, turn.now.instant()));
+        if let (Some(key), Some(status)) = (named, status) {
+            let (outcome, id) = (Outcome::Refused(status), IdText::new(key));
+            return (Enqueued { outcome, id }, 0);
+        }
+        self.enter_frame(turn);
+        let key = named.unwrap_or_else(|| self.make_id());
+        let batch = self.free_batch();
+        let content = Content {
+            payload: follow_up.payload,
+            limits: template.limits(),
+            priority: template.priority,
+            enqueued: self.frame.instant(),
+            extras: Extras {
+                headers: follow_up.headers,
+                batch,
+                ..Extras::default()
+            },
+        };
+        self.emit(turn, &Effect::FollowUp { key, content });
+        self.add(key, &content, State::Waiting);
+        let (outcome, id) = (Outcome::Added, IdText::new(key));
+        (Enqueued { outcome, id }, batch)
     }
 
     /// Whether limits leave room for all that a batch adds. Of what it takes in memory only the bytes
@@ -60,11 +138,25 @@ impl Queue {
         turn: &mut Turn<'_>,
         template: &Enqueue<'a>,
         messages: impl Iterator<Item = (Option<&'a [u8]>, &'a [u8])>,
+        follow_up: Option<&FollowUp<'a>>,
     ) -> Result<(), Full> {
         let group = template.group.unwrap_or_default();
         let (mut added, mut joined) = (0, 0);
         let (mut before_last, mut last) = (0, 0);
         let mut met = HashSet::new();
+        if let Some(FollowUp {
+            id,
+            payload,
+            headers,
+        }) = follow_up
+        {
+            let taken = id.and_then(|id| self.find_by_now(turn, &Key::of(id)));
+            if taken.is_none() {
+                added += 1;
+                last = id.map_or(0, <[u8]>::len) + payload.len() + headers.len();
+                met.extend(*id);
+            }
+        }
         for (id, payload) in messages {
             if id.is_some_and(|id| !met.insert(id)) {
                 // It meets the message that the batch has added or updated, of the same group.
@@ -88,7 +180,7 @@ impl Queue {
         match self.full_by(group, added, joined, before_last as u64) {
             None => Ok(()),
             Some(full) => {
-                self.count_refused(joined);
+                self.count_refused(added.max(joined));
                 Err(full)
             }
         }
@@ -184,7 +276,9 @@ mod tests {
             let (before, mut outcomes) = (queue.len(), Vec::new());
             let added = step(&mut queue, |queue, turn| {
                 let messages = ids.iter().map(|id| (*id, &b"q"[..]));
-                queue.enqueue_many(turn, &template, messages, |one| outcomes.push(one.outcome))
+                queue.enqueue_many(turn, &template, messages, None, |one| {
+                    outcomes.push(one.outcome);
+                })
             });
             assert_eq!(added.is_ok(), fits, "{ids:?} {template:?}");
             if fits {

@@ -48,7 +48,7 @@ pub struct Kinds {
 
 impl Queue {
     /// How many numbers [`Queue::counts`] gives.
-    pub const COUNTS: usize = 7;
+    pub const COUNTS: usize = 8;
 
     /// Begins a step.
     #[inline]
@@ -148,7 +148,7 @@ mod tests {
         let changes = step(primary, replica, |queue, turn| {
             queue.dequeue(turn, 1, None, |delivery| token = delivery.token);
         });
-        assert_eq!(changes.counts, [-1, 0, 1, 0, 0, 0, 0]);
+        assert_eq!(changes.counts, [-1, 0, 1, 0, 0, 0, 0, 0]);
         let changes = step(primary, replica, |queue, turn| {
             queue
                 .extend(turn, b"a", token, crate::Span::from_millis(5))

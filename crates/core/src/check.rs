@@ -61,6 +61,7 @@ impl Queue {
             &0,
         )?;
         found.extend(self.check_groups(held)?);
+        found.extend(self.check_batches(held)?);
         for slot in self.wheel.check(&self.messages, most)? {
             if !self.messages.get(slot).is_scheduled() {
                 return Err(format!("{slot} is in the schedule"));
@@ -156,6 +157,7 @@ impl Queue {
                 State::Done { .. } if has_copy => &mut counts.done_with_copy,
                 State::Done { .. } => &mut counts.done,
                 State::Dead { .. } => &mut counts.dead,
+                State::Waiting => &mut counts.waiting,
             } += 1;
         }
         same("counts", &self.counts, &counts)
@@ -173,7 +175,7 @@ impl Queue {
             match message.state() {
                 State::Ready { .. } | State::Delayed { .. } => armed.push(timer),
                 State::Locked { .. } => {}
-                State::Done { .. } | State::Dead { .. } => {
+                State::Done { .. } | State::Dead { .. } | State::Waiting => {
                     return Err(format!("{slot} has ended and expires"));
                 }
             }

@@ -252,7 +252,11 @@ impl Queue {
 
     fn length_full_by(&self, group: &[u8], added: u64, joined: u64) -> Option<Full> {
         let counts = &self.counts;
-        let open = counts.ready + counts.delayed + counts.locked + counts.locked_with_copy;
+        let open = counts.ready
+            + counts.delayed
+            + counts.locked
+            + counts.locked_with_copy
+            + counts.waiting;
         let length = self.limits().length.filter(|_| added != 0);
         if length.is_some_and(|most| open as u64 + added > most) {
             return Some(Full::Length);

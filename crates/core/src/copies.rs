@@ -57,6 +57,7 @@ impl WaitingCopy {
                 group: &extras.group,
                 retain: extras.retain,
                 expiry: extras.expiry,
+                batch: 0,
             },
             None => Extras::default(),
         }

@@ -1,6 +1,7 @@
 //! MQ.DEQUEUE: handing the next ready messages over, each locked for its consumer.
 
 use crate::apply::ApplyError;
+use crate::batches::BatchResult;
 use crate::effects::Effect;
 use crate::eoq::Eoq;
 use crate::id::IdText;
@@ -28,6 +29,8 @@ pub struct Delivery<'a> {
     pub headers: &'a [u8],
     /// The group of the message; empty for none.
     pub group: &'a [u8],
+    /// How the batch has ended that the message follows.
+    pub batch: Option<BatchResult>,
     /// How many deliveries of the same call come after this one.
     pub left: usize,
 }
@@ -139,6 +142,10 @@ impl Queue {
             enqueued_at: message.enqueued(),
             headers: message.headers(),
             group: self.group_name(message),
+            batch: match &self.batches {
+                Some(_) => self.batch_result(slot),
+                None => None,
+            },
             left,
         }
     }

@@ -288,6 +288,7 @@ impl Queue {
             }
             Finish::Success { until: Some(until) } => {
                 count(&mut self.totals.done);
+                self.leave_batch(slot, false, now);
                 self.set_reason(slot, None);
                 self.forget_expiry(slot);
                 self.note_end(slot, false);

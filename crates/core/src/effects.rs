@@ -4,6 +4,7 @@
 //! What version 1 cannot say follows as fields, or as effects of later kinds; only a log with any of
 //! those is of version 2.
 
+use crate::batches::read_batch_number;
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
 use crate::copies::WaitingCopy;
 use crate::done::Finish;
@@ -81,6 +82,12 @@ pub(crate) enum Effect<'a> {
     Redrive {
         key: Key<'a>,
     },
+    /// A new message that waits for the end of the batch that its content names. It is ready at the end of
+    /// these effects if the batch has no messages by then.
+    FollowUp {
+        key: Key<'a>,
+        content: Content<'a>,
+    },
     /// A live message, or a dead letter, is removed, and the other of its id stays.
     Remove {
         key: Key<'a>,
@@ -130,6 +137,8 @@ pub(crate) struct Extras<'a> {
     pub expiry: Option<Expiry>,
     /// How long its result is kept, if it says so.
     pub retain: Option<Span>,
+    /// The number of the batch that a new message is a member of, or follows; 0 for none.
+    pub batch: u32,
 }
 
 /// What an update does to the time of a queued message.
@@ -162,6 +171,7 @@ const REDRIVE: u8 = 18;
 const REMOVE: u8 = 19;
 const KEEP: u8 = 20;
 const LET_GO: u8 = 21;
+const FOLLOW_UP: u8 = 24;
 const LIMITS: u8 = 32;
 const PAUSE: u8 = 33;
 const GROUP_DUE: u8 = 34;
@@ -187,6 +197,7 @@ impl<'a> Effect<'a> {
         let end = out.len();
         match self {
             Self::Add { content, .. }
+            | Self::FollowUp { content, .. }
             | Self::Update { content, .. }
             | Self::Requeue { content, .. } => content.extras.put_fields(out),
             Self::End {
@@ -220,6 +231,10 @@ impl<'a> Effect<'a> {
                 head(out, ADD, key);
                 content.write(out);
                 put_number(out, due.millis());
+            }
+            Self::FollowUp { key, content } => {
+                head(out, FOLLOW_UP, key);
+                content.write(out);
             }
             Self::Update { key, content, time } => {
                 head(out, UPDATE, key);
@@ -320,9 +335,14 @@ impl<'a> Effect<'a> {
         }
         let mut effect = Self::read_plain(reader, tag & !HAS_FIELDS)?;
         read_fields(reader, |field| match &mut effect {
-            Self::Add { content, .. }
-            | Self::Update { content, .. }
-            | Self::Requeue { content, .. } => content.extras.take(field),
+            Self::Add { content, .. } | Self::FollowUp { content, .. } => {
+                content.extras.take(field)
+            }
+            Self::Update { content, .. } | Self::Requeue { content, .. }
+                if field.number != BATCH =>
+            {
+                content.extras.take(field)
+            }
             Self::End {
                 finish: Finish::Retry { reason, .. },
                 ..
@@ -378,6 +398,10 @@ impl<'a> Effect<'a> {
                     due: read_instant(reader)?,
                 }
             }
+            FOLLOW_UP => Self::FollowUp {
+                key,
+                content: Content::read(reader)?,
+            },
             UPDATE => {
                 let content = Content::read(reader)?;
                 let time = match read_instant(reader)? {
@@ -508,6 +532,7 @@ impl<'a> Content<'a> {
             headers: self.extras.headers,
             timer: None,
             group,
+            batch: None,
         }
     }
 }
@@ -517,6 +542,7 @@ const HEADERS: u64 = 2;
 const EXPIRY: u64 = 4;
 const GROUP: u64 = 6;
 const RETAIN: u64 = 10;
+const BATCH: u64 = 8;
 
 /// The field of a retry.
 const RETRY_REASON: u64 = 2;
@@ -527,6 +553,7 @@ impl<'a> Extras<'a> {
         self.headers.is_empty()
             && self.expiry.is_none()
             && self.group.is_empty()
+            && self.batch == 0
             && self.retain.is_none()
     }
 
@@ -539,6 +566,9 @@ impl<'a> Extras<'a> {
         }
         if !self.group.is_empty() {
             put_field(out, GROUP, self.group);
+        }
+        if self.batch != 0 {
+            put_numbers(out, BATCH, &[u64::from(self.batch)]);
         }
         if let Some(retain) = self.retain {
             put_numbers(out, RETAIN, &[retain.millis()]);
@@ -564,6 +594,10 @@ impl<'a> Extras<'a> {
             }
             RETAIN => {
                 self.retain = Some(field.read(read_span)?);
+                Ok(())
+            }
+            BATCH => {
+                self.batch = field.read(read_batch_number)?;
                 Ok(())
             }
             _ => field.pass_over(),

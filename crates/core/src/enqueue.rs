@@ -43,6 +43,8 @@ pub struct Enqueue<'a> {
     /// How long its result is kept when it is finished, also without one: then it is an empty one.
     /// Zero for not at all.
     pub retain: Option<Span>,
+    /// The id of a follow-up that waits; it waits for this message too.
+    pub join: Option<&'a [u8]>,
 }
 
 /// How long a message may wait.
@@ -77,6 +79,8 @@ pub enum Outcome {
     Requeued,
     /// Nothing changed: a limit refuses one more message.
     Full(Full),
+    /// Nothing changed: no follow-up waits under the id that the message should join.
+    NothingWaits,
     /// Nothing changed: the id's message has this status.
     Refused(Status),
 }
@@ -89,6 +93,7 @@ impl Outcome {
             Self::Updated => "updated",
             Self::Requeued => "requeued",
             Self::Full(_) => "full",
+            Self::NothingWaits => "nothing-waits",
             Self::Refused(status) => status.name(),
         }
     }
@@ -101,6 +106,14 @@ pub struct Enqueued<'a> {
     pub outcome: Outcome,
     /// The id asked for, or the one made; empty if none was made because a limit refused the message.
     pub id: IdText<'a>,
+}
+
+impl Enqueued<'_> {
+    /// Nothing was added, so there is no id.
+    fn refused(outcome: Outcome) -> Self {
+        let id = IdText::new(Key::Bytes(&[]));
+        Self { outcome, id }
+    }
 }
 
 impl<'a> Enqueue<'a> {
@@ -119,6 +132,7 @@ impl<'a> Enqueue<'a> {
             group: None,
             ttl: None,
             retain: None,
+            join: None,
         }
     }
 
@@ -134,16 +148,21 @@ impl<'a> Enqueue<'a> {
             .is_some_and(|ttl| self.start.due(now) >= now.after(ttl.span))
     }
 
+    /// The limits that it gives a message.
+    #[inline]
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            attempts: self.attempts,
+            lock: self.lock.unwrap_or_default(),
+        }
+    }
+
     /// What becomes of it if it is accepted at `now`; `enqueued` is what it keeps of an update.
     #[inline]
     fn content(&self, now: Timestamp, enqueued: Timestamp) -> Content<'a> {
-        let limits = Limits {
-            attempts: self.attempts,
-            lock: self.lock.unwrap_or_default(),
-        };
         Content {
             payload: self.payload,
-            limits,
+            limits: self.limits(),
             priority: self.priority,
             enqueued,
             extras: Extras {
@@ -154,6 +173,7 @@ impl<'a> Enqueue<'a> {
                     bury: ttl.bury,
                 }),
                 retain: self.retain,
+                batch: 0,
             },
         }
     }
@@ -163,7 +183,14 @@ impl Queue {
     /// Adds, updates or requeues as the contract's table says.
     #[inline]
     pub fn enqueue<'a>(&mut self, turn: &mut Turn<'_>, request: &Enqueue<'a>) -> Enqueued<'a> {
-        self.enqueue_with(turn, request, false)
+        let Some(follow_up) = request.join else {
+            return self.enqueue_with(turn, request, false, 0);
+        };
+        self.let_time_act(turn);
+        match self.batch_of(turn, follow_up) {
+            Some(batch) => self.enqueue_with(turn, request, false, batch),
+            None => Enqueued::refused(Outcome::NothingWaits),
+        }
     }
 
     /// The same; with `has_room` no limit is asked, since one was for all messages of a batch.
@@ -173,18 +200,17 @@ impl Queue {
         turn: &mut Turn<'_>,
         request: &Enqueue<'a>,
         has_room: bool,
+        batch: u32,
     ) -> Enqueued<'a> {
         self.let_time_act(turn);
         let group = request.group.unwrap_or_default();
         let Some(id) = request.id else {
             if let Some(full) = (!has_room).then(|| self.is_full(group)).flatten() {
-                let id = IdText::new(Key::Bytes(&[]));
-                let outcome = Outcome::Full(full);
-                return Enqueued { outcome, id };
+                return Enqueued::refused(Outcome::Full(full));
             }
             self.enter_frame(turn);
             let key = self.make_id();
-            self.emit_and_add(turn, key, request);
+            self.emit_and_add(turn, key, request, batch);
             return Enqueued {
                 outcome: Outcome::Added,
                 id: IdText::new(key),
@@ -195,7 +221,7 @@ impl Queue {
             Some(slot) => self.enqueue_again(turn, slot, request, has_room),
             None => match (!has_room).then(|| self.is_full(group)).flatten() {
                 Some(full) => Outcome::Full(full),
-                None => self.enqueue_new(turn, key, request),
+                None => self.enqueue_new(turn, key, request, batch),
             },
         };
         Enqueued {
@@ -205,18 +231,32 @@ impl Queue {
     }
 
     #[inline]
-    fn enqueue_new(&mut self, turn: &mut Turn<'_>, key: Key<'_>, request: &Enqueue<'_>) -> Outcome {
+    fn enqueue_new(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: Key<'_>,
+        request: &Enqueue<'_>,
+        batch: u32,
+    ) -> Outcome {
         self.enter_frame(turn);
-        self.emit_and_add(turn, key, request);
+        self.emit_and_add(turn, key, request, batch);
         Outcome::Added
     }
 
     #[inline]
-    fn emit_and_add(&mut self, turn: &mut Turn<'_>, key: Key<'_>, request: &Enqueue<'_>) {
+    fn emit_and_add(
+        &mut self,
+        turn: &mut Turn<'_>,
+        key: Key<'_>,
+        request: &Enqueue<'_>,
+        batch: u32,
+    ) {
         let now = self.frame.instant();
-        let content = request.content(now, now);
+        let mut content = request.content(now, now);
+        content.extras.batch = batch;
         let due = request.start.due(now);
-        if !content.extras.group.is_empty() || !self.emit_verbatim(turn) {
+        let is_plain = content.extras.group.is_empty() && batch == 0;
+        if !is_plain || !self.emit_verbatim(turn) {
             self.emit(turn, &Effect::Add { key, content, due });
         }
         self.add(key, &content, State::waiting(due, now));
@@ -224,7 +264,7 @@ impl Queue {
 
     /// An id from the frame that no live message has.
     #[inline]
-    fn make_id(&mut self) -> Key<'static> {
+    pub(crate) fn make_id(&mut self) -> Key<'static> {
         loop {
             let ms = self.frame.instant().millis();
             let key = Key::Uuid(uuid_v7(ms, self.frame.seed, self.frame.next_id));
@@ -372,7 +412,7 @@ impl Queue {
             None => self.make_id(),
             Some(id) => Key::of(id),
         };
-        if self.find_live(&key).is_some() {
+        if self.find_live(&key).is_some() || request.join.is_some() {
             return Err(ApplyError::Diverged("an added message is already there"));
         }
         self.keep_up();

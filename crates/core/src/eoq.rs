@@ -115,7 +115,12 @@ impl Queue {
     /// When a message of the schedule gives consumers something, if ever.
     fn ready_at(&self, slot: u32) -> Option<Timestamp> {
         let message = self.messages.get(slot);
+        // A follow-up may be ready when a message ends that it waits for.
+        let waited_for = self.batches.is_some() && self.is_waited_for(slot);
         let copy_at = |ended| {
+            if waited_for {
+                return Some(ended);
+            }
             let copy = self.copy(slot)?;
             let at = copy.start.due(ended).max(ended);
             copy.expiry_by(at).is_none().then_some(at)
@@ -129,7 +134,8 @@ impl Queue {
             State::Locked { until, .. } if self.expiry_by(slot, until).is_some() => copy_at(until),
             State::Locked { until, .. } => Some(until),
             State::Done { until } => copy_at(until),
-            State::Ready { .. } | State::Dead { .. } => None,
+            State::Ready { .. } if waited_for => self.expiry(slot).map(|expiry| expiry.at),
+            State::Ready { .. } | State::Dead { .. } | State::Waiting => None,
         }
     }
 }

@@ -132,6 +132,7 @@ impl Queue {
         } else if let Some(copy) = self.take_copy(slot) {
             self.promote(slot, &copy, at);
         } else {
+            self.leave_batch(slot, false, at);
             self.remove(slot);
         }
     }

@@ -1,5 +1,6 @@
 //! MQ.STATUS, MQ.GET and MQ.INFO: what holds at this moment, whoever has let time act so far.
 
+use crate::batches::BatchResult;
 use crate::bounds::Limited;
 use crate::done::NO_ATTEMPTS_LEFT;
 use crate::expiry::EXPIRED;
@@ -42,13 +43,15 @@ pub struct View<'a> {
     pub expires_at: Timestamp,
     /// How long its result is kept, if it says so.
     pub retain: Option<Span>,
+    /// How the batch has ended so far that it follows.
+    pub batch: Option<BatchResult>,
 }
 
 /// A queue at one moment.
 #[derive(Clone, Debug)]
 pub struct Info<'a> {
     /// Messages by status, in the order of [`Status::ALL`].
-    pub counts: [u64; 8],
+    pub counts: [u64; 9],
     /// Who is delivered next.
     pub next: Option<IdText<'a>>,
     /// Who is last in the ready order.
@@ -144,6 +147,7 @@ impl Queue {
                 },
                 headers: message.headers(),
                 group: self.group_name(message),
+                batch: self.batch_result(slot),
                 expires_at: match cause {
                     None => self
                         .expiry(slot)
@@ -173,6 +177,7 @@ impl Queue {
             reason: is_dead.then_some(EXPIRED),
             headers: extras.headers,
             group: extras.group,
+            batch: None,
             expires_at: match extras.expiry {
                 Some(expiry) if !is_dead => expiry.at,
                 _ => Timestamp::ZERO,
@@ -197,6 +202,7 @@ impl Queue {
                 counts.done_with_copy as u64,
                 0,
                 counts.dead as u64,
+                counts.waiting as u64,
             ],
             next: None,
             last: None,

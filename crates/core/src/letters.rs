@@ -93,6 +93,7 @@ impl Queue {
         reason: Option<&[u8]>,
         ended: Timestamp,
     ) {
+        self.leave_batch(slot, true, ended);
         let copy = self.take_copy(slot);
         self.forget_expiry(slot);
         let message = self.messages.get(slot);

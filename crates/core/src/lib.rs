@@ -33,6 +33,7 @@
 
 mod apply;
 mod backoff;
+mod batches;
 mod bounds;
 mod bounds_form;
 mod bulk;
@@ -88,7 +89,9 @@ mod wheel;
 
 pub use apply::{moment_of, ApplyError};
 pub use backoff::exp_backoff;
+pub use batches::BatchResult;
 pub use bounds::Limited;
+pub use bulk::{BatchRefused, FollowUp};
 pub use changes::{Changes, Kinds, Mark};
 pub use codec::Damaged;
 pub use control::Full;

@@ -70,6 +70,9 @@ impl Queue {
         let group = (!name.is_empty()).then(|| self.join_group(name));
         let mut own = content.own(group);
         own.timer = self.make_timer(content);
+        if content.extras.batch != 0 {
+            own.batch = Some(content.extras.batch);
+        }
         own
     }
 
@@ -83,8 +86,10 @@ impl Queue {
     /// Gives an unlinked message new content; its group may be another one, its timer is to be started.
     pub(crate) fn give_content(&mut self, slot: u32, content: &Content<'_>) {
         let before = self.messages.get(slot).group();
+        let batch = self.messages.get(slot).batch();
         self.drop_timer(slot);
-        let own = self.own_of(content);
+        let mut own = self.own_of(content);
+        own.batch = batch;
         self.change_body(slot, |message| {
             message.set_content(content.payload, &own, content.priority, content.enqueued);
         });
@@ -237,6 +242,6 @@ fn standing(state: State, priority: Priority) -> Standing {
         State::Ready { .. } => Standing::Waiting(priority),
         State::Delayed { .. } => Standing::Delayed,
         State::Locked { .. } => Standing::Locked,
-        State::Done { .. } | State::Dead { .. } => Standing::Ended,
+        State::Done { .. } | State::Dead { .. } | State::Waiting => Standing::Ended,
     }
 }

@@ -29,6 +29,8 @@ pub(crate) enum State {
     Locked { until: Timestamp, token: Token },
     /// In the schedule, finished; the id is taken.
     Done { until: Timestamp },
+    /// In the list of follow-ups: ready when all messages of its batch have ended.
+    Waiting,
     /// In the list of dead letters, since `died`, never before the letter in front of it. The token is
     /// that of a delivery whose lock ran out.
     Dead {
@@ -62,7 +64,7 @@ impl State {
         match self {
             Self::Locked { token, .. } => Some(token),
             Self::Ready { token, .. } | Self::Dead { token, .. } => token,
-            Self::Delayed { .. } | Self::Done { .. } => None,
+            Self::Delayed { .. } | Self::Done { .. } | Self::Waiting => None,
         }
     }
 }
@@ -128,6 +130,7 @@ const FAILED: u64 = 4;
 const NO_ATTEMPTS_LEFT: u64 = 5;
 const LAST_LOCK_EXPIRED: u64 = 6;
 const EXPIRED: u64 = 7;
+const WAITING: u64 = 9;
 
 impl Message {
     /// A message that was not delivered yet.
@@ -178,6 +181,7 @@ impl Message {
                 token: Token::new(token),
             },
             DONE => State::Done { until: due },
+            WAITING => State::Waiting,
             FAILED => State::Dead {
                 token: open,
                 cause: Cause::Failed,
@@ -209,6 +213,7 @@ impl Message {
             State::Delayed { due } => (DELAYED, due.millis(), 0),
             State::Locked { until, token } => (LOCKED, until.millis(), value(Some(token))),
             State::Done { until } => (DONE, until.millis(), 0),
+            State::Waiting => (WAITING, 0, 0),
             State::Dead { token, cause, died } => {
                 let code = match cause {
                     Cause::Failed => FAILED,
@@ -370,6 +375,12 @@ impl Message {
         self.own_part().and_then(own::retain)
     }
 
+    /// The number of the batch that it is a member of, or the follow-up.
+    #[inline]
+    pub fn batch(&self) -> Option<u32> {
+        self.own_part().and_then(own::batch)
+    }
+
     /// What the producer sent beside the payload; empty for nothing.
     #[inline]
     pub fn headers(&self) -> &[u8] {
@@ -387,21 +398,28 @@ impl Message {
             timer,
             ..self.own()
         };
+        (self.body, self.due_shape) = self.with_own(&own);
+    }
+
+    pub fn set_batch(&mut self, batch: Option<u32>) {
+        let own = Own {
+            batch,
+            ..self.own()
+        };
+        (self.body, self.due_shape) = self.with_own(&own);
+    }
+
+    /// The allocation and the shape with other options.
+    fn with_own(&self, own: &Own<'_>) -> (Box<[u8]>, u64) {
         let shape = if own.is_none() {
             self.due_shape & !OWN_OPTIONS
         } else {
             self.due_shape | OWN_OPTIONS
         };
+        let (id, payload) = (self.stored_id(), self.payload());
         let rare = self.rare().unwrap_or(NIL);
-        self.body = build(
-            shape,
-            self.stored_id(),
-            self.payload(),
-            &own,
-            self.enqueued(),
-            rare,
-        );
-        self.due_shape = shape;
+        let body = build(shape, id, payload, own, self.enqueued(), rare);
+        (body, shape)
     }
 
     /// Whether the message has had all deliveries it may have.

@@ -103,7 +103,7 @@ impl Queue {
     /// of another status lie between them.
     pub(crate) fn slots_of(&self, status: Status, now: Timestamp, most: usize) -> Vec<u32> {
         let moved = self.moved_to(status, now);
-        let is_scheduled = !matches!(status, Status::Queued | Status::Dead);
+        let is_scheduled = !matches!(status, Status::Queued | Status::Dead | Status::Waiting);
         let wanted = Wanted {
             status,
             now,
@@ -138,7 +138,10 @@ impl Queue {
 
     /// How many messages to look for: a walk through the schedule can end with the last of its status.
     fn most_of(&self, status: Status, now: Timestamp, moved: usize, most: usize) -> usize {
-        if matches!(status, Status::Dead | Status::DoneAwaitingGc) {
+        if matches!(
+            status,
+            Status::Dead | Status::DoneAwaitingGc | Status::Waiting
+        ) {
             return most;
         }
         let left = self.moved_on(now);
@@ -192,6 +195,7 @@ impl Queue {
                 let moved = Row::Moved(moved.into_iter().map(|(_, slot)| slot).collect());
                 return Box::new(lists.map(Row::List).chain([moved]));
             }
+            (Status::Waiting, _) => self.waiting_list().map(Row::List).into_iter().collect(),
             (Status::Dead, _) => vec![
                 Row::List(&self.dead),
                 Row::Moved(moved.into_iter().map(|(_, slot)| slot).collect()),

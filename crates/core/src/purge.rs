@@ -7,7 +7,9 @@ use crate::turn::Turn;
 use crate::types::Status;
 
 /// What goes where no status is named: all but what consumers are working on, and what goes by itself.
-const ALL: [Status; 5] = [
+/// Follow-ups go before what they wait for, or they would be ready.
+const ALL: [Status; 6] = [
+    Status::Waiting,
     Status::Queued,
     Status::QueuedWithBackoff,
     Status::DoneWithBackoff,

@@ -2,6 +2,7 @@
 
 use foldhash::fast::FixedState;
 
+use crate::batches::Batches;
 use crate::bounds::Bounds;
 use crate::changes::Kinds;
 use crate::copies::{RareEntry, WaitingCopy};
@@ -61,6 +62,8 @@ pub struct Queue {
     pub(crate) results: Option<Box<Results>>,
     /// The messages that have ended, while somebody wants to know.
     pub(crate) watched: Option<Vec<EndOf>>,
+    /// Follow-ups and what they wait for; none where there are no batches.
+    pub(crate) batches: Option<Box<Batches>>,
     /// What the running step has done.
     pub(crate) kinds: Kinds,
     /// A hint of the primary: neither replicated nor kept.
@@ -80,6 +83,7 @@ pub(crate) struct Counts {
     pub done: usize,
     pub done_with_copy: usize,
     pub dead: usize,
+    pub waiting: usize,
 }
 
 /// What a queue has seen since it was created.
@@ -148,6 +152,7 @@ impl Queue {
             latency: None,
             results: None,
             watched: None,
+            batches: None,
             kinds: Kinds::default(),
             eoq: Eoq::default(),
             hasher: FixedState::with_seed(seed),
@@ -204,6 +209,7 @@ impl Queue {
             counts.done,
             counts.done_with_copy,
             counts.dead,
+            counts.waiting,
         ]
     }
 
@@ -304,6 +310,9 @@ impl Queue {
             content.enqueued,
         );
         let slot = self.hold(message);
+        if let Some(batch) = own.batch {
+            self.enter_batch(slot, batch, state == State::Waiting);
+        }
         self.live.insert(&self.messages, slot, self.frame.next_id);
         self.forget_result_of(slot);
         count(&mut self.totals.enqueued);
@@ -336,6 +345,10 @@ impl Queue {
                 self.ready[level].push_back(&mut self.messages, slot);
             }
             State::Dead { .. } => self.dead.push_back(&mut self.messages, slot),
+            State::Waiting => {
+                let batches = self.batches.get_or_insert_default();
+                batches.waiting.push_back(&mut self.messages, slot);
+            }
             State::Delayed { due: at }
             | State::Locked { until: at, .. }
             | State::Done { until: at } => {
@@ -388,6 +401,10 @@ impl Queue {
                 }
             }
             State::Dead { .. } => self.dead.unlink(&mut self.messages, slot),
+            State::Waiting => {
+                let batches = self.batches.get_or_insert_default();
+                batches.waiting.unlink(&mut self.messages, slot);
+            }
             State::Delayed { due: at }
             | State::Locked { until: at, .. }
             | State::Done { until: at } => {
@@ -408,6 +425,7 @@ impl Queue {
             State::Done { .. } if self.has_copy(slot) => &mut self.counts.done_with_copy,
             State::Done { .. } => &mut self.counts.done,
             State::Dead { .. } => &mut self.counts.dead,
+            State::Waiting => &mut self.counts.waiting,
         }
     }
 
@@ -427,6 +445,9 @@ impl Queue {
     #[inline]
     pub(crate) fn free(&mut self, slot: u32) {
         self.drop_rare(slot);
+        if self.batches.is_some() {
+            self.leave_batch_for_good(slot);
+        }
         if self.groups.is_some() {
             self.leave_group_for_good(slot);
         }
@@ -450,6 +471,8 @@ impl Queue {
     pub(crate) fn promote(&mut self, slot: u32, copy: &WaitingCopy, ended: Timestamp) {
         self.set_reason(slot, None);
         self.forget_result_of(slot);
+        self.leave_batch(slot, false, ended);
+        self.follow_no_more(slot);
         self.let_group_go_on(slot);
         self.give_content(slot, &Content::of(copy));
         self.messages.get_mut(slot).attempts = 0;
@@ -471,6 +494,7 @@ impl Queue {
             + self.timers.as_ref().map_or(0, |timers| timers.bytes())
             + self.latency.as_ref().map_or(0, |latency| latency.bytes())
             + self.results.as_ref().map_or(0, |results| results.bytes())
+            + self.batches.as_ref().map_or(0, |batches| batches.bytes())
             + self.body_bytes
             + self.rare_bytes
     }

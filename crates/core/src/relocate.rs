@@ -52,6 +52,9 @@ impl Queue {
                     latency.relocate(mover);
                     mover.value(latency);
                 }
+                if let Some(batches) = &mut self.batches {
+                    mover.value(batches);
+                }
                 false
             }
             5 => self

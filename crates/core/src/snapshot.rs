@@ -4,6 +4,7 @@
 //! Each chunk names its own version, the lowest that can say what is in it. Version 2 is version 1
 //! with fields behind what has any.
 
+use crate::batches::put_batch;
 use crate::codec::{put_bytes, put_number, Damaged, Reader};
 use crate::copies::WaitingCopy;
 use crate::effects::{
@@ -33,6 +34,9 @@ const MESSAGES: u8 = 2;
 /// Groups that have something of their own, in front of the messages.
 const GROUPS: u8 = 3;
 
+/// Batches, in front of the messages.
+const BATCHES: u8 = 5;
+
 /// A chunk is closed when it has grown this long.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -44,6 +48,7 @@ const FAILED: u8 = 4;
 const NO_ATTEMPTS_LEFT: u8 = 5;
 const LAST_LOCK_EXPIRED: u8 = 6;
 const EXPIRED: u8 = 7;
+const WAITING: u8 = 9;
 
 /// The last state that version 1 knows.
 const LAST_OF_VERSION_1: u8 = LAST_LOCK_EXPIRED;
@@ -71,6 +76,8 @@ const HOLDS: u64 = 14;
 const PLACE: u64 = 16;
 /// Since when it is dead.
 const DIED: u64 = 17;
+/// It follows the batch that it names.
+const FOLLOWS: u64 = 20;
 
 const HAS_COPY: u8 = 1;
 const HAS_REASON: u8 = 2;
@@ -135,6 +142,20 @@ impl Queue {
             sink(&out);
             out.clear();
         }
+        self.for_each_batch(|number, result| {
+            if out.is_empty() {
+                out.extend_from_slice(&[SNAPSHOT_MARK, VERSION_2, BATCHES]);
+            }
+            put_batch(&mut out, number, result);
+            if out.len() >= CHUNK_BYTES {
+                sink(&out);
+                out.clear();
+            }
+        });
+        if !out.is_empty() {
+            sink(&out);
+            out.clear();
+        }
         self.for_each_in_order(|slot| {
             if out.is_empty() {
                 out.extend_from_slice(&[SNAPSHOT_MARK, VERSION_1, MESSAGES]);
@@ -159,7 +180,7 @@ impl Queue {
     }
 
     /// Visits every message: the ready ones in their order, then the schedule by due time, then
-    /// the dead letters from the oldest on.
+    /// what follows a batch, then the dead letters from the oldest on.
     fn for_each_in_order(&self, mut visit: impl FnMut(u32)) {
         self.for_each_ready(&mut visit);
         // A list of the schedule holds mixed due times, and while one is being dealt out several
@@ -176,6 +197,9 @@ impl Queue {
             }
         }
         flush(&mut batch);
+        let waiting = self.waiting_list().into_iter();
+        let waiting = waiting.flat_map(|list| list.iter(&self.messages));
+        waiting.for_each(&mut visit);
         self.dead.iter(&self.messages).for_each(&mut visit);
     }
 
@@ -187,6 +211,7 @@ impl Queue {
             State::Delayed { .. } => DELAYED,
             State::Locked { .. } => LOCKED,
             State::Done { .. } => DONE,
+            State::Waiting => WAITING,
             State::Dead { cause, .. } => match cause {
                 Cause::Failed => FAILED,
                 Cause::NoAttemptsLeft => NO_ATTEMPTS_LEFT,
@@ -207,6 +232,7 @@ impl Queue {
                 put_number(out, until.millis());
                 put_number(out, token.value());
             }
+            State::Waiting => {}
         }
         let (copy, reason) = (self.copy(slot), self.reason(slot));
         let has_copy = if copy.is_some() { HAS_COPY } else { 0 };
@@ -233,6 +259,7 @@ impl Queue {
                 group: self.group_name(message),
                 expiry: self.expiry(slot),
                 retain: message.retain(),
+                batch: message.batch().unwrap_or_default(),
             },
         }
     }
@@ -276,6 +303,9 @@ impl Queue {
         }
         if let State::Dead { died, .. } = message.state() {
             put_numbers(out, DIED, &[died.millis()]);
+        }
+        if self.batches.is_some() && message.state() != State::Waiting && self.is_follow_up(slot) {
+            put_field(out, FOLLOWS, &[]);
         }
         let any = out.len() > start;
         if any {
@@ -342,6 +372,12 @@ impl Queue {
             GROUPS if version == VERSION_2 => {
                 while !reader.is_empty() {
                     self.read_group(&mut reader)?;
+                }
+                Ok(None)
+            }
+            BATCHES if version == VERSION_2 => {
+                while !reader.is_empty() {
+                    self.read_batch(&mut reader)?;
                 }
                 Ok(None)
             }
@@ -418,6 +454,7 @@ impl Queue {
             DONE => State::Done {
                 until: read_instant(reader)?,
             },
+            WAITING if version == VERSION_2 => State::Waiting,
             FAILED => State::Dead {
                 token: open(reader)?,
                 cause: Cause::Failed,
@@ -457,6 +494,7 @@ impl Queue {
         let newest_death = self.death(Timestamp::ZERO);
         let mut holds = false;
         let mut place = None;
+        let mut follows = state == State::Waiting;
         if has_fields {
             read_fields(reader, |field| {
                 match (field.number, &mut state, &mut copy) {
@@ -472,7 +510,10 @@ impl Queue {
                         Ok(())
                     }
                     (COPY, _, Some((content, _))) => {
-                        field.read(|reader| read_fields(reader, |field| content.extras.take(field)))
+                        field.read(|reader| {
+                            read_fields(reader, |field| content.extras.take(field))
+                        })?;
+                        no_batch(content)
                     }
                     (HOLDS, state, _) if state.may_hold() => {
                         holds = true;
@@ -482,7 +523,11 @@ impl Queue {
                         place = field.read(open)?;
                         Ok(())
                     }
-                    (SINCE | DIED | COPY | HOLDS | PLACE, ..) => {
+                    (FOLLOWS, state, _) if *state != State::Waiting => {
+                        follows = true;
+                        field.read(|_| Ok(()))
+                    }
+                    (SINCE | DIED | COPY | HOLDS | PLACE | FOLLOWS, ..) => {
                         Err(Damaged("a field that the message cannot have"))
                     }
                     _ => content.extras.take(field),
@@ -517,6 +562,18 @@ impl Queue {
         if ended && content.extras.expiry.is_some() {
             return Err(Damaged("a message that has ended and expires"));
         }
+        let batch = content.extras.batch;
+        let is_member = batch != 0 && !follows;
+        if (follows && !self.may_follow_batch(batch))
+            || (is_member && (ended || !self.has_batch(batch)))
+        {
+            return Err(Damaged("a message of a batch that it cannot belong to"));
+        }
+        let waits = state == State::Waiting;
+        let may_wait = self.has_open_members(batch);
+        if waits && (has_group || content.extras.expiry.is_some() || copy.is_some() || !may_wait) {
+            return Err(Damaged("a follow-up that has what it cannot have"));
+        }
         let own = self.own_of(&content);
         let Content {
             payload,
@@ -527,6 +584,9 @@ impl Queue {
         let mut message = Message::new(key, hash, payload, &own, priority, enqueued);
         message.attempts = attempts;
         let slot = self.hold(message);
+        if batch != 0 {
+            self.enter_batch(slot, batch, follows);
+        }
         if let Some((content, start)) = copy {
             self.set_copy(slot, WaitingCopy::new(&content, start));
         }
@@ -548,6 +608,14 @@ impl Queue {
             }
         }
         Ok(())
+    }
+}
+
+/// A waiting copy is a member of no batch.
+fn no_batch(content: &Content<'_>) -> Result<(), Damaged> {
+    match content.extras.batch {
+        0 => Ok(()),
+        _ => Err(Damaged("a copy of a batch")),
     }
 }
 
@@ -598,6 +666,9 @@ impl Loader {
     /// # Errors
     /// If there are not as many messages and results as the header says.
     pub fn finish(self) -> Result<Queue, Damaged> {
+        if !self.queue.are_batches_met() {
+            return Err(Damaged("a batch that has no messages"));
+        }
         let there = Expected {
             messages: self.queue.len() as u64,
             results: self.queue.results_len() as u64,

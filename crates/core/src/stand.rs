@@ -137,7 +137,7 @@ impl Queue {
                 at: until,
                 how: How::Window,
             }),
-            State::Dead { .. } => None,
+            State::Dead { .. } | State::Waiting => None,
         }
     }
 
@@ -157,6 +157,7 @@ impl Queue {
                 (State::Done { until }, Some(_)) => itself(Status::DoneWithRequeue, until),
                 (State::Dead { died, .. }, _) if self.is_let_go(died, now) => Stand::Gone,
                 (State::Dead { cause, .. }, _) => Stand::Dead { cause },
+                (State::Waiting, _) => itself(Status::Waiting, never),
                 _ => itself(Status::Queued, never),
             };
         };
@@ -233,6 +234,7 @@ impl Queue {
             State::Done { .. } if has_copy => Status::DoneWithRequeue,
             State::Done { .. } => Status::DoneWithBackoff,
             State::Dead { .. } => Status::Dead,
+            State::Waiting => Status::Waiting,
         }
     }
 
@@ -256,7 +258,7 @@ impl Queue {
             State::Locked { .. } if self.is_out_of_attempts(slot) => None,
             State::Locked { .. } => Some(Status::Queued),
             State::Done { .. } => Some(Status::DoneAwaitingGc),
-            State::Ready { .. } | State::Dead { .. } => None,
+            State::Ready { .. } | State::Dead { .. } | State::Waiting => None,
         }
     }
 

@@ -201,7 +201,9 @@ impl Queue {
                 Some(copy) => self.promote(slot, &copy, until),
                 None => self.remove(slot),
             },
-            state @ (State::Ready { .. } | State::Dead { .. }) => self.link(slot, state),
+            state @ (State::Ready { .. } | State::Dead { .. } | State::Waiting) => {
+                self.link(slot, state);
+            }
         }
     }
 

@@ -171,11 +171,13 @@ pub enum Status {
     DoneAwaitingGc,
     /// Gave up: failed, or out of attempts. The id is free again.
     Dead,
+    /// Follows a batch, and waits until all messages of it have ended.
+    Waiting,
 }
 
 impl Status {
     /// Every status, in the order of the contract.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Queued,
         Self::QueuedWithBackoff,
         Self::Locked,
@@ -184,6 +186,7 @@ impl Status {
         Self::DoneWithRequeue,
         Self::DoneAwaitingGc,
         Self::Dead,
+        Self::Waiting,
     ];
 
     /// The word that replies use.
@@ -197,6 +200,7 @@ impl Status {
             Self::DoneWithRequeue => "done-with-requeue",
             Self::DoneAwaitingGc => "done-awaiting-gc",
             Self::Dead => "dead",
+            Self::Waiting => "waiting",
         }
     }
 }

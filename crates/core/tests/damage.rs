@@ -5,8 +5,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use redis_mq_core::{
-    ApplyError, Backoff, Damaged, Enqueue, Keep, Loader, Log, Now, Priority, Queue, Replication,
-    Settings, Span, Start, Token, Ttl, Turn, Verdict, SNAPSHOT_VERSION,
+    ApplyError, Backoff, Damaged, Enqueue, FollowUp, Keep, Loader, Log, Now, Priority, Queue,
+    Replication, Settings, Span, Start, Token, Ttl, Turn, Verdict, SNAPSHOT_VERSION,
 };
 
 /// Version and frame in front of effects.
@@ -178,6 +178,29 @@ impl Made {
         };
         made.done(98, &got[0], verdict);
         made.dequeue(98, 1, 1_000);
+        let mut joins = Enqueue::new(b"payload").id(b"joins");
+        joins.join = Some(b"follows");
+        made.turn(98, |queue, turn| {
+            let follow_up = FollowUp {
+                id: Some(b"follows"),
+                payload: b"payload",
+                headers: b"h",
+            };
+            let messages = [(Some(&b"member"[..]), &b"p"[..]), (Some(b"ends"), b"p")];
+            let (messages, follow_up) = (messages.into_iter(), Some(&follow_up));
+            let added = queue.enqueue_many(turn, &held, messages, follow_up, |_| {});
+            assert_eq!(added, Ok(()));
+            let nothing = [(Some(&b"member"[..]), &b"p"[..])].into_iter();
+            let follow_up = FollowUp {
+                id: None,
+                payload: b"",
+                headers: b"",
+            };
+            let added = queue.enqueue_many(turn, &held, nothing, Some(&follow_up), |_| {});
+            assert_eq!(added, Ok(()));
+            assert!(queue.cancel(turn, b"ends"));
+        });
+        made.enqueue(98, &joins);
         made.settings.max_dead = 1;
         made.turn(98, |queue, turn| queue.let_time_act(turn));
         made
@@ -248,7 +271,7 @@ fn for_each_damage(bytes: &[u8], mut test: impl FnMut(Vec<u8>)) {
 fn a_damaged_snapshot_is_an_error_or_a_sound_queue() {
     let made = Made::all_kinds();
     let chunks = snapshot(made.queue());
-    assert_eq!(chunks.len(), 3, "header, messages, results");
+    assert_eq!(chunks.len(), 4, "header, batches, messages, results");
     assert_sound(
         load(&chunks).expect("whole"),
         chunks.iter().map(Vec::len).sum(),
@@ -313,7 +336,7 @@ fn damaged_effects_are_an_error_or_leave_a_sound_queue() {
     let mut kinds: Vec<u8> = made.logs.iter().map(|log| log[EFFECTS_HEADER]).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let with_fields = [1, 2, 3, 7].map(|kind| 0x80 | kind);
+    let with_fields = [1, 2, 3, 7, 24].map(|kind| 0x80 | kind);
     let expected: Vec<u8> = (1..=13).chain([16, 21]).chain(with_fields).collect();
     assert_eq!(kinds, expected, "every kind is tried");
     for (log, before) in made.logs.iter().zip(&made.before) {

@@ -1,8 +1,8 @@
 //! The binary forms are frozen: what a released version wrote must stay readable, byte for byte.
 
 use redis_mq_core::{
-    Backoff, Enqueue, Keep, Loader, Log, Now, Priority, Queue, Replication, Settings, Span, Start,
-    Status, Timestamp, Token, Ttl, Turn, Verdict,
+    Backoff, Enqueue, FollowUp, Keep, Loader, Log, Now, Priority, Queue, Replication, Settings,
+    Span, Start, Status, Timestamp, Token, Ttl, Turn, Verdict,
 };
 
 /// The chunks of [`every_state`] as version 1 wrote them, each as a line of hexadecimal digits. It did
@@ -272,6 +272,35 @@ fn every_addition() -> Life {
     }
     life.enqueue(22, b"will answer", |request| request.retain = Some(ms(7)));
     life.step(23, |queue, turn| queue.let_time_act(turn));
+    let batch = [
+        (Some(&b"ends"[..]), &b"p"[..]),
+        (Some(b"is open"), b"q"),
+        (None, b"r"),
+    ];
+    life.step(22, |queue, turn| {
+        let mut request = Enqueue::new(b"");
+        request.attempts = 1;
+        let follow_up = FollowUp {
+            id: Some(b"follows"),
+            payload: b"s",
+            headers: b"name: value",
+        };
+        let (messages, follow_up) = (batch.into_iter(), Some(&follow_up));
+        let added = queue.enqueue_many(turn, &request, messages, follow_up, |_| {});
+        assert_eq!(added, Ok(()));
+    });
+    life.step(22, |queue, turn| {
+        assert!(queue.cancel(turn, b"ends"));
+        let follow_up = FollowUp {
+            id: Some(b"follows at once"),
+            payload: b"t",
+            headers: b"",
+        };
+        let taken = [(Some(&b"is open"[..]), &b"p"[..])].into_iter();
+        let added = queue.enqueue_many(turn, &Enqueue::new(b""), taken, Some(&follow_up), |_| {});
+        assert_eq!(added, Ok(()));
+    });
+    life.enqueue(22, b"joins", |request| request.join = Some(b"follows"));
     life.step_behind(23, |queue, turn| {
         queue.enqueue(
             turn,
@@ -358,7 +387,7 @@ fn only_a_turn_with_something_new_is_written_as_version_2() {
 #[test]
 fn the_sample_holds_every_state() {
     let counts = every_state().queue.counts();
-    let [ready, delayed, locked, _, _, done_with_copy, dead] = counts;
+    let [ready, delayed, locked, _, _, done_with_copy, dead, _] = counts;
     assert!(
         [ready, delayed, locked, done_with_copy, dead]
             .iter()

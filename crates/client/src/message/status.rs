@@ -22,11 +22,13 @@ pub enum Status {
     DoneAwaitingGc,
     /// Gave up: failed, or out of attempts. Kept for inspection; the id is free again.
     Dead,
+    /// Follows a batch, and waits until all messages of it have ended.
+    Waiting,
 }
 
 impl Status {
     /// Every status.
-    pub const ALL: [Status; 8] = [
+    pub const ALL: [Status; 9] = [
         Status::Queued,
         Status::QueuedWithBackoff,
         Status::Locked,
@@ -35,6 +37,7 @@ impl Status {
         Status::DoneWithRequeue,
         Status::DoneAwaitingGc,
         Status::Dead,
+        Status::Waiting,
     ];
 
     /// The name on the wire.
@@ -48,6 +51,7 @@ impl Status {
             Status::DoneWithRequeue => "done-with-requeue",
             Status::DoneAwaitingGc => "done-awaiting-gc",
             Status::Dead => "dead",
+            Status::Waiting => "waiting",
         }
     }
 

@@ -34,6 +34,8 @@ pub struct QueueInfo {
     pub done_awaiting_gc: u64,
     /// Dead letters.
     pub dead: u64,
+    /// Messages that follow a batch which has not ended.
+    pub follow_ups: u64,
     /// The message that is delivered next.
     pub next_id: Option<MessageId>,
     /// The newest message in the ready order.
@@ -110,6 +112,7 @@ impl QueueInfo {
                 "done-with-requeue" => info.done_with_requeue = number(),
                 "done-awaiting-gc" => info.done_awaiting_gc = number(),
                 "dead" => info.dead = number(),
+                "waiting" => info.follow_ups = number(),
                 "next-mid" => info.next_id = bytes(value).map(MessageId::from),
                 "last-mid" => info.last_id = bytes(value).map(MessageId::from),
                 "next-due-ms" => info.next_due = unsigned(&value).map(Duration::from_millis),

@@ -14,6 +14,8 @@ pub(crate) struct Own<'a> {
     pub group: Option<u32>,
     /// How long its result is kept, if it says so.
     pub retain: Option<Span>,
+    /// The number of its batch.
+    pub batch: Option<u32>,
     /// What the producer sent beside the payload; empty for nothing.
     pub headers: &'a [u8],
 }
@@ -24,6 +26,7 @@ const LOCK: u8 = 1 << 1;
 const RETAIN: u8 = 1 << 2;
 const TIMER: u8 = 1 << 3;
 const GROUP: u8 = 1 << 4;
+const BATCH: u8 = 1 << 5;
 const HEADERS: u8 = 1 << 6;
 
 /// The mask itself.
@@ -33,16 +36,18 @@ const LOCK_BYTES: usize = 5;
 const RETAIN_BYTES: usize = 5;
 const TIMER_BYTES: usize = 4;
 const GROUP_BYTES: usize = 4;
+const BATCH_BYTES: usize = 4;
 /// Length of the headers, which follow it.
 const HEADERS_BYTES: usize = 2;
 
 /// The parts of a fixed size, in their order.
-const FIXED: [(u8, usize); 5] = [
+const FIXED: [(u8, usize); 6] = [
     (ATTEMPTS, ATTEMPTS_BYTES),
     (LOCK, LOCK_BYTES),
     (RETAIN, RETAIN_BYTES),
     (TIMER, TIMER_BYTES),
     (GROUP, GROUP_BYTES),
+    (BATCH, BATCH_BYTES),
 ];
 
 impl<'a> Own<'a> {
@@ -52,6 +57,7 @@ impl<'a> Own<'a> {
             && self.retain.is_none()
             && self.timer.is_none()
             && self.group.is_none()
+            && self.batch.is_none()
             && self.headers.is_empty()
     }
 
@@ -62,6 +68,7 @@ impl<'a> Own<'a> {
             | part(self.retain.is_some(), RETAIN)
             | part(self.timer.is_some(), TIMER)
             | part(self.group.is_some(), GROUP)
+            | part(self.batch.is_some(), BATCH)
             | part(!self.headers.is_empty(), HEADERS)
     }
 
@@ -91,6 +98,9 @@ impl<'a> Own<'a> {
         }
         if let Some(group) = self.group {
             out.extend_from_slice(&group.to_le_bytes());
+        }
+        if let Some(batch) = self.batch {
+            out.extend_from_slice(&batch.to_le_bytes());
         }
         if mask & HEADERS != 0 {
             debug_assert!(self.headers.len() <= usize::from(u16::MAX));
@@ -125,6 +135,7 @@ pub(super) fn read(body: &[u8]) -> Own<'_> {
         retain: retain(body),
         timer: timer(body),
         group: group(body),
+        batch: batch(body),
         headers: headers(body),
     }
 }
@@ -161,6 +172,10 @@ fn span_at(body: &[u8], part: u8) -> Option<Span> {
     let mut span = [0; 8];
     span[..BYTES].copy_from_slice(&body[at..at + BYTES]);
     Some(Span::from_millis(u64::from_le_bytes(span)))
+}
+
+pub(super) fn batch(body: &[u8]) -> Option<u32> {
+    number_at(body, BATCH)
 }
 
 fn number_at(body: &[u8], part: u8) -> Option<u32> {

@@ -43,24 +43,28 @@ const LONG: &[u8] = &[b'h'; 4096];
 fn owns() -> impl Iterator<Item = Own<'static>> {
     let of = |limits| {
         let numbers = [
-            (None, None, None),
-            (Some(Span::ZERO), Some(7), Some(0)),
-            (Some(Span::MAX), None, Some(u32::MAX - 1)),
+            (None, None, None, None),
+            (None, Some(7), Some(0), None),
+            (Some(Span::ZERO), None, Some(u32::MAX - 1), Some(1)),
+            (Some(Span::MAX), None, None, Some(u32::MAX)),
         ];
-        numbers.into_iter().flat_map(move |(retain, timer, group)| {
-            [b"", b"h" as &[u8], LONG].map(|headers| Own {
-                limits,
-                retain,
-                timer,
-                group,
-                headers,
+        numbers
+            .into_iter()
+            .flat_map(move |(retain, timer, group, batch)| {
+                [b"", b"h" as &[u8], LONG].map(|headers| Own {
+                    limits,
+                    retain,
+                    timer,
+                    group,
+                    batch,
+                    headers,
+                })
             })
-        })
     };
     limits().into_iter().flat_map(of)
 }
 
-fn states() -> [State; 13] {
+fn states() -> [State; 14] {
     let token = Some(Token::new(TOKEN_MASK));
     let at = Timestamp::MAX;
     let dead = |token, cause| State::Dead {
@@ -85,6 +89,7 @@ fn states() -> [State; 13] {
             token: Token::new(TOKEN_MASK),
         },
         State::Done { until: at },
+        State::Waiting,
         dead(None, Cause::Failed),
         dead(token, Cause::Failed),
         dead(None, Cause::NoAttemptsLeft),
@@ -120,6 +125,7 @@ fn assert_holds(message: &Message, expected: &Expected<'_>) {
     assert_eq!(message.limits(), expected.own.limits);
     assert_eq!(message.headers(), expected.own.headers);
     assert_eq!(message.timer(), expected.own.timer);
+    assert_eq!(message.batch(), expected.own.batch);
     assert_eq!(message.priority(), expected.priority);
     assert_eq!(message.enqueued(), expected.enqueued);
     assert_eq!(message.state(), expected.state);
@@ -128,7 +134,7 @@ fn assert_holds(message: &Message, expected: &Expected<'_>) {
     let due = match expected.state {
         State::Delayed { due: at } | State::Done { until: at } => at,
         State::Locked { until, .. } => until,
-        State::Ready { .. } | State::Dead { .. } => {
+        State::Ready { .. } | State::Dead { .. } | State::Waiting => {
             assert!(!message.is_scheduled());
             return;
         }
@@ -300,6 +306,7 @@ fn an_option_costs_its_own_bytes_and_the_mask() {
         (limits(3, Span::MAX), Some(u32::MAX), &[0; 55], 71),
     ] {
         let own = |group| Own {
+            batch: None,
             limits,
             retain: None,
             timer,

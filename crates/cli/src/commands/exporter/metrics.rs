@@ -44,7 +44,7 @@ impl Format {
 }
 
 /// The statuses, as fields of MQ.INFO.
-const STATUSES: [&str; 8] = [
+const STATUSES: [&str; 9] = [
     "queued",
     "queued-with-backoff",
     "locked",
@@ -53,6 +53,7 @@ const STATUSES: [&str; 8] = [
     "done-with-requeue",
     "done-awaiting-gc",
     "dead",
+    "waiting",
 ];
 
 /// Counters: name, field of MQ.INFO, help.

@@ -7,6 +7,8 @@ mod view;
 pub use verdict::Verdict;
 pub use view::{Fields, Known, Seen};
 
+use std::collections::BTreeMap;
+
 use redis_mq_core::{Outcome, Status, Totals};
 
 /// Milliseconds: instants are since the epoch.
@@ -26,11 +28,23 @@ pub struct Model {
     pub waits: (u64, Ms),
     /// Verdicts but releases.
     pub works: u64,
+    pub batches: BTreeMap<u64, Batch>,
+    /// Ends of messages that a follow-up waited for.
+    pub waited_for: u64,
+    /// What is only looked at lets no follow-up go: a step does.
+    pub is_looked_at: bool,
     pub last_token: u64,
     /// Rises with each place taken in an order.
     turn: i64,
     /// Updates accepted: they are replicated even if the new content is the old.
     updates: u64,
+}
+
+/// How the members of a batch have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Batch {
+    pub ended: u64,
+    pub dead: u64,
 }
 
 /// What a producer gave.
@@ -78,6 +92,10 @@ pub struct Live {
     /// The newest delivery, until a verdict ends it.
     pub token: Option<u64>,
     pub copy: Option<Copy>,
+    /// The batch that it is a member of.
+    pub member_of: Option<u64>,
+    /// The batch that it follows.
+    pub follows: Option<u64>,
     /// Since when it is ready, if it is.
     pub since: Ms,
     /// What the last retry gave.
@@ -90,6 +108,8 @@ pub enum Place {
     Waiting(Ms),
     Locked(Ms),
     Done(Ms),
+    /// For the end of its batch.
+    Behind,
     /// The dedupe window ended and nobody has swept it yet.
     Over,
 }
@@ -104,6 +124,7 @@ pub struct Letter {
     pub token: Option<u64>,
     /// Never before the one in front of it.
     pub died: Ms,
+    pub follows: Option<u64>,
 }
 
 /// What a finished message has left.
@@ -166,7 +187,7 @@ impl Live {
     pub fn due(&self) -> Option<Ms> {
         match self.place {
             Place::Waiting(at) | Place::Locked(at) | Place::Done(at) => Some(at),
-            Place::Ready | Place::Over => None,
+            Place::Ready | Place::Behind | Place::Over => None,
         }
     }
 
@@ -182,6 +203,7 @@ impl Live {
             (Place::Locked(_), Some(_)) => Status::LockedWithRequeue,
             (Place::Done(_), None) => Status::DoneWithBackoff,
             (Place::Done(_), Some(_)) => Status::DoneWithRequeue,
+            (Place::Behind, _) => Status::Waiting,
             (Place::Over, _) => Status::DoneAwaitingGc,
         }
     }
@@ -236,6 +258,8 @@ impl Model {
             released_from,
             token,
             copy,
+            member_of: None,
+            follows: None,
             since,
             reason: None,
         });
@@ -302,7 +326,7 @@ impl Model {
                 Some(copy) => self.restart(at, copy, until),
                 None => message.place = Place::Over,
             },
-            Place::Ready | Place::Over => unreachable!("time moves neither on"),
+            Place::Ready | Place::Behind | Place::Over => unreachable!("time moves neither on"),
         }
     }
 
@@ -314,12 +338,15 @@ impl Model {
         } else if let Some(copy) = self.live[at].copy.take() {
             self.restart(at, copy, ended);
         } else {
+            self.leave(at, false, ended);
             self.live.remove(at);
         }
     }
 
     /// The message runs with the content of its copy.
     fn restart(&mut self, at: usize, copy: Copy, ended: Ms) {
+        self.leave(at, false, ended);
+        self.live[at].follows = None;
         let message = &mut self.live[at];
         self.results.retain(|kept| kept.id != message.id);
         (message.item, message.attempts, message.token) = (copy.item, 0, None);
@@ -328,11 +355,13 @@ impl Model {
     }
 
     fn die(&mut self, at: usize, reason: Option<Vec<u8>>, token: Option<u64>, ended: Ms) {
+        self.leave(at, true, ended);
         let Live {
             id,
             mut item,
             attempts,
             copy,
+            follows,
             ..
         } = self.live.remove(at);
         item.expires = None;
@@ -348,6 +377,7 @@ impl Model {
             reason,
             token,
             died,
+            follows,
         });
         self.totals.dead += 1;
         if let Some(copy) = copy {
@@ -363,6 +393,67 @@ impl Model {
         self.let_results_go(now);
     }
 
+    /// A message ends at that instant; the follow-up may have waited for it as the last one.
+    fn leave(&mut self, at: usize, dead: bool, ended: Ms) {
+        let Some(batch) = self.live[at].member_of.take() else {
+            return;
+        };
+        if self.is_looked_at {
+            return;
+        }
+        if let Some(result) = self.batches.get_mut(&batch) {
+            result.ended += 1;
+            result.dead += u64::from(dead);
+        }
+        let of = |message: &Live| message.member_of == Some(batch);
+        let follow_up = |message: &Live| message.follows == Some(batch);
+        self.waited_for += u64::from(self.live.iter().any(follow_up));
+        let waits = |message: &Live| follow_up(message) && message.place == Place::Behind;
+        if !self.live.iter().any(of) {
+            if let Some(at) = self.live.iter().position(waits) {
+                self.put(at, Place::Ready, ended);
+            }
+        }
+    }
+
+    /// The batch whose follow-up waits under the id.
+    pub fn batch_of(&self, id: &[u8]) -> Option<u64> {
+        let message = &self.live[self.find(id)?];
+        message.follows.filter(|_| message.place == Place::Behind)
+    }
+
+    /// A follow-up waits from now on; the number of its batch, if the id is free.
+    pub fn follow_up(&mut self, now: Ms, id: &[u8], item: Item) -> (Outcome, Option<u64>) {
+        if let Some(at) = self.find(id) {
+            return (Outcome::Refused(self.live[at].status()), None);
+        }
+        let batch = self
+            .batches
+            .last_key_value()
+            .map_or(1, |(last, _)| last + 1);
+        self.totals.enqueued += 1;
+        self.batches.insert(batch, Batch::default());
+        self.add(id, item, Place::Behind, now);
+        if let Some(added) = self.live.last_mut() {
+            added.follows = Some(batch);
+        }
+        (Outcome::Added, Some(batch))
+    }
+
+    /// All messages of a new batch are there, if any.
+    pub fn close(&mut self, now: Ms, batch: u64) {
+        let mut live = self.live.iter();
+        if live.all(|message| message.member_of != Some(batch)) {
+            if let Some(at) = self
+                .live
+                .iter()
+                .position(|live| live.follows == Some(batch))
+            {
+                self.put(at, Place::Ready, now);
+            }
+        }
+    }
+
     pub fn forget(&mut self, max_dead: usize) {
         let beyond = self.letters.len().saturating_sub(max_dead);
         self.letters.drain(..beyond);
@@ -370,10 +461,13 @@ impl Model {
     }
 
     /// The table of MQ.ENQUEUE. Time has acted.
-    pub fn enqueue(&mut self, now: Ms, id: &[u8], request: Request) -> Outcome {
+    pub fn enqueue(&mut self, now: Ms, id: &[u8], request: Request, batch: Option<u64>) -> Outcome {
         let Some(at) = self.find(id) else {
             self.totals.enqueued += 1;
             self.add(id, request.item, request.start.place(now), now);
+            if let Some(added) = self.live.last_mut() {
+                added.member_of = batch;
+            }
             return Outcome::Added;
         };
         let Request {
@@ -464,8 +558,13 @@ impl Model {
         let Some(at) = self.letter(id).filter(|_| self.find(id).is_none()) else {
             return false;
         };
-        let Letter { id, item, .. } = self.letters.remove(at);
+        let Letter {
+            id, item, follows, ..
+        } = self.letters.remove(at);
         self.add(&id, item, Place::Ready, now);
+        if let Some(added) = self.live.last_mut() {
+            added.follows = follows;
+        }
         self.totals.redriven += 1;
         true
     }
@@ -482,12 +581,19 @@ impl Model {
     }
 
     /// Removes the live message or the dead letter of an id; the other stays.
-    pub fn remove(&mut self, id: &[u8], is_letter: bool) {
+    pub fn remove(&mut self, now: Ms, id: &[u8], is_letter: bool) {
         if is_letter {
             self.letters.retain(|letter| letter.id != id);
         } else {
-            self.live.retain(|message| message.id != id);
+            self.remove_live(now, id);
             self.forget_result(id);
+        }
+    }
+
+    fn remove_live(&mut self, now: Ms, id: &[u8]) {
+        if let Some(at) = self.find(id) {
+            self.leave(at, false, now);
+            self.live.remove(at);
         }
     }
 
@@ -509,7 +615,7 @@ impl Model {
         }
         let has_result = (self.results.iter()).any(|kept| kept.id == id && kept.until > now);
         let before = self.live.len() + self.letters.len();
-        self.live.retain(|message| message.id != id);
+        self.remove_live(now, id);
         self.letters.retain(|letter| letter.id != id);
         let found = has_result || self.live.len() + self.letters.len() < before;
         if found {

@@ -48,6 +48,7 @@ impl Model {
             item,
             attempts,
             token,
+            follows,
             ..
         } = self.letters.remove(at);
         self.totals.dead -= 1;
@@ -64,6 +65,8 @@ impl Model {
             released_from,
             token,
             copy,
+            member_of: None,
+            follows,
             since: now,
             reason: None,
         });
@@ -107,6 +110,7 @@ impl Model {
                         self.queued(at)
                     }
                     None => {
+                        self.leave(at, false, now);
                         self.live.remove(at);
                         Ended::Done
                     }
@@ -114,6 +118,7 @@ impl Model {
             }
             Verdict::Success { pause, .. } => {
                 self.totals.done += 1;
+                self.leave(at, false, now);
                 self.live[at].item.expires = None;
                 self.live[at].reason = None;
                 self.put(at, Place::Done(now + pause), now);

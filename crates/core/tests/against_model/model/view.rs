@@ -30,11 +30,14 @@ pub struct Fields {
     pub headers: Vec<u8>,
     pub expires_at: Ms,
     pub retain: Option<Ms>,
+    /// Ended and dead, of the batch that it follows.
+    pub batch: Option<(u64, u64)>,
 }
 
 impl Model {
     pub fn at(&self, now: Ms) -> Seen {
         let mut model = self.clone();
+        model.is_looked_at = true;
         model.pass(now);
         model.let_results_go(now);
         Seen { model, now }
@@ -53,7 +56,7 @@ impl Model {
         let mut future = self.clone();
         while let Some(due) = future.next_due() {
             future.pass(due);
-            if future.next_ready().is_some() {
+            if future.next_ready().is_some() || future.waited_for != self.waited_for {
                 return Some(due);
             }
         }
@@ -96,10 +99,11 @@ impl Seen {
             .filter(|at| self.model.live[*at].status() == status)
             .collect();
         all.sort_by_key(|at| {
-            (
-                self.model.live[*at].item.priority,
-                self.model.live[*at].order,
-            )
+            let message = &self.model.live[*at];
+            let priority = message.item.priority;
+            // Follow-ups have no turn before they are ready.
+            let turn = Some(priority).filter(|_| status != Status::Waiting);
+            (turn, message.order)
         });
         all.into_iter().map(|at| self.live(at)).collect()
     }
@@ -121,6 +125,7 @@ impl Seen {
             headers: message.item.headers.clone(),
             expires_at: message.item.expires.map_or(0, |(at, _)| at),
             retain: message.item.retain,
+            batch: self.batch(message.follows),
         }
     }
 
@@ -141,10 +146,16 @@ impl Seen {
             headers: letter.item.headers.clone(),
             expires_at: 0,
             retain: letter.item.retain,
+            batch: self.batch(letter.follows),
         }
     }
 
-    pub fn counts(&self) -> [u64; 8] {
+    fn batch(&self, of: Option<u64>) -> Option<(u64, u64)> {
+        let batch = self.model.batches.get(&of?)?;
+        Some((batch.ended, batch.dead))
+    }
+
+    pub fn counts(&self) -> [u64; 9] {
         Status::ALL.map(|status| {
             let live = self
                 .model

@@ -152,5 +152,6 @@ pub fn fields(view: View<'_>) -> Fields {
         headers: view.headers.to_vec(),
         expires_at: view.expires_at.millis(),
         retain: view.retain.map(Span::millis),
+        batch: view.batch.map(|batch| (batch.ended, batch.dead)),
     }
 }

@@ -129,7 +129,7 @@ impl World {
     pub fn step(&mut self, step: &Step) {
         match step {
             Step::Enqueue(enqueue) => self.enqueue(enqueue),
-            Step::EnqueueMany(enqueue, ids) => self.enqueue_many(enqueue, ids),
+            Step::EnqueueMany(enqueue, ids, batch) => self.enqueue_many(enqueue, ids, batch),
             Step::Dequeue {
                 count,
                 lock,
@@ -210,7 +210,7 @@ impl World {
                 }
                 assert_eq!(
                     outcome,
-                    model.enqueue(now, &reply_id, enqueue.model_request(now))
+                    model.enqueue(now, &reply_id, enqueue.model_request(now), None)
                 );
             },
         );
@@ -261,6 +261,7 @@ impl World {
                         delivery.enqueued_at.millis(),
                         delivery.token.value(),
                         delivery.headers.to_vec(),
+                        delivery.batch.map(|batch| (batch.ended, batch.dead)),
                     ));
                 });
                 assert_eq!(handed_over, got.len());
@@ -268,7 +269,7 @@ impl World {
             },
             |model, got| {
                 model.act(now, max_dead);
-                for (id, payload, attempt, got_lock, enqueued, token, headers) in &got {
+                for (id, payload, attempt, got_lock, enqueued, token, headers, batch) in &got {
                     let last = model.last_token;
                     assert!(*token > last, "a token was given twice");
                     // One more than the last, or the moment in microseconds: that of the first
@@ -293,6 +294,8 @@ impl World {
                             &message.item.headers
                         )
                     );
+                    let follows = message.follows.and_then(|of| model.batches.get(&of));
+                    assert_eq!(*batch, follows.map(|batch| (batch.ended, batch.dead)));
                     delivered.push((message.id, *token));
                 }
                 assert!(

@@ -46,14 +46,17 @@ impl World {
         self.turn(
             Command::Other,
             |queue, turn| {
+                queue.let_time_act(turn);
+                let there = Status::ALL.map(|status| ids_of(queue, clock, status));
                 let removed = queue.purge(turn, status, count);
                 let left = Status::ALL.map(|status| ids_of(queue, clock, status));
-                (removed, left)
+                (removed, there, left)
             },
-            |model, (removed, left)| {
+            |model, (removed, in_queue, left)| {
                 model.act(now, max_dead);
                 let mut expected = 0;
-                for of in Status::ALL {
+                // Follow-ups go first.
+                for of in [Status::Waiting].into_iter().chain(Status::ALL) {
                     let is_locked = matches!(of, Status::Locked | Status::LockedWithRequeue);
                     if status != Some(of) && (status.is_some() || is_locked) {
                         continue;
@@ -61,17 +64,19 @@ impl World {
                     let there = model.at(now).of(of).into_iter().map(|message| message.id);
                     let there: Vec<_> = there.collect();
                     let goes = there.len().min(count - expected);
-                    let in_order = matches!(of, Status::Queued | Status::Dead);
+                    let in_order = matches!(of, Status::Queued | Status::Dead | Status::Waiting);
                     let gone: Vec<_> = if in_order {
                         there[..goes].to_vec()
                     } else {
                         let left = &left[of as usize];
-                        there.into_iter().filter(|id| !left.contains(id)).collect()
+                        let is_gone = |id: &&Vec<u8>| there.contains(id) && !left.contains(id);
+                        let in_queue = in_queue[of as usize].iter();
+                        in_queue.filter(is_gone).cloned().collect()
                     };
                     assert_eq!(gone.len(), goes, "{of:?}");
                     expected += goes;
                     gone.iter()
-                        .for_each(|id| model.remove(id, of == Status::Dead));
+                        .for_each(|id| model.remove(now, id, of == Status::Dead));
                 }
                 assert_eq!(removed, expected);
             },

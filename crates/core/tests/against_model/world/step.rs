@@ -14,7 +14,7 @@ use crate::model::{self, Item, Ms};
 pub enum Step {
     Enqueue(Enqueue),
     /// The same with each of these ids.
-    EnqueueMany(Enqueue, Vec<Option<Id>>),
+    EnqueueMany(Enqueue, Vec<Option<Id>>, Batch),
     Dequeue {
         count: usize,
         lock: Option<Ms>,
@@ -46,6 +46,16 @@ pub enum Step {
     DeadAge(Option<Ms>),
     Reload,
     FailOver,
+}
+
+/// What follows several messages.
+#[derive(Clone, Debug)]
+pub enum Batch {
+    None,
+    /// A message, perhaps of that id.
+    Then(Option<Id>),
+    /// What a message of that id waits for.
+    Join(Id),
 }
 
 #[derive(Clone, Debug)]
@@ -174,6 +184,19 @@ impl Enqueue {
             start,
             requeue: self.requeue,
             update: self.update,
+        }
+    }
+}
+
+impl Enqueue {
+    /// What a follow-up of such messages is.
+    pub fn model_follow_up(&self, now: Ms) -> Item {
+        let request = self.model_request(now);
+        Item {
+            payload: b"then".to_vec(),
+            expires: None,
+            retain: None,
+            ..request.item
         }
     }
 }
@@ -308,6 +331,15 @@ fn enqueue(id: impl Strategy<Value = Option<Id>>) -> impl Strategy<Value = Enque
     )
 }
 
+fn batch(id: impl Strategy<Value = Id> + 'static) -> impl Strategy<Value = Batch> {
+    let id = id.boxed();
+    prop_oneof![
+        2 => Just(Batch::None),
+        4 => option::weighted(0.8, id.clone()).prop_map(Batch::Then),
+        2 => id.prop_map(Batch::Join),
+    ]
+}
+
 fn target(old: Range<usize>) -> impl Strategy<Value = Target> {
     let back = prop_oneof![6 => 0..2usize, 3 => 0..6usize, 1 => old];
     let which = prop_oneof![
@@ -370,8 +402,8 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
     let count = prop_oneof![3 => Just(1usize), 1 => 1..5usize];
     prop_oneof![
         10 => enqueue(option::weighted(0.8, id())).prop_map(Step::Enqueue),
-        3 => (enqueue(Just(None)), vec(option::weighted(0.8, id()), 1..5))
-            .prop_map(|(enqueue, ids)| Step::EnqueueMany(enqueue, ids)),
+        4 => (enqueue(Just(None)), vec(option::weighted(0.8, id()), 1..5), batch(id()))
+            .prop_map(|(enqueue, ids, batch)| Step::EnqueueMany(enqueue, ids, batch)),
         8 => (count, lock, prop::bool::weighted(0.1)).prop_map(|(count, lock, from_server)| {
             Step::Dequeue { count, lock, from_server }
         }),
@@ -383,7 +415,7 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
         1 => vec(id(), 1..3).prop_map(Step::Cancel),
         2 => vec(id(), 1..3).prop_map(Step::Redrive),
         1 => (1..4usize).prop_map(Step::RedriveOldest),
-        1 => (option::weighted(0.8, 0..8usize), 1..4usize)
+        1 => (option::weighted(0.8, 0..9usize), 1..4usize)
             .prop_map(|(status, count)| Step::Purge(status, count)),
         2 => vec(ms(), 0..3).prop_map(Step::Poll),
         1 => Just(Step::LetTimeAct),
