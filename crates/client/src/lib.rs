@@ -10,6 +10,7 @@ mod message;
 mod millis;
 mod producer;
 mod reply;
+mod sharded;
 mod telemetry;
 #[cfg(test)]
 mod test_support;
@@ -64,6 +65,7 @@ pub use crate::{
         options::EnqueueOptions,
         queue::Queue,
     },
+    sharded::{PerShard, ShardedQueue},
     worker::{
         builder::WorkerBuilder,
         observe::{

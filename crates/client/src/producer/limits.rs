@@ -9,6 +9,7 @@ use crate::{
     error::{invalid, Error},
     millis::{millis, LONGEST},
     reply::{fields, text, unsigned},
+    sharded::share,
 };
 
 /// How many deliveries may begin in a time: one every `period / deliveries`.
@@ -166,6 +167,35 @@ impl LimitChanges {
         self.number("ATTEMPTS", deliveries.into().map(u64::from))
     }
 
+    /// What one of so many shards gets of limits of a whole queue.
+    pub(crate) fn share(&self, index: usize, shards: usize) -> Result<Self, Error> {
+        let mut own = self.clone();
+        for (name, value) in &mut own.numbers {
+            let Some(value) = value else {
+                continue;
+            };
+            match *name {
+                "LENGTH" | "BYTES" | "INFLIGHT" | "DEAD" => {
+                    if *value < shards as u64 {
+                        let problem = "have to be at least one for each shard";
+                        return Err(invalid("limits", problem));
+                    }
+                    *value = share(*value, index, shards);
+                }
+                // At least one each: it is what a rate begins with.
+                "BURST" => *value = share(*value, index, shards).max(1),
+                // Those of a message.
+                _ => {}
+            }
+        }
+        if let Some(Some(rate)) = &mut own.rate {
+            // As many in a longer time: the same for each shard, without a rest.
+            let shards = u32::try_from(shards).unwrap_or(u32::MAX);
+            rate.period = rate.period.saturating_mul(shards);
+        }
+        Ok(own)
+    }
+
     /// Adds them to `MQ.LIMIT queue …`, for groups if `groups`.
     pub(crate) fn write(&self, command: &mut Cmd, groups: bool) -> Result<(), Error> {
         if self == &Self::default() {
@@ -291,6 +321,23 @@ mod tests {
         assert_eq!(sent(&changes, false).unwrap(), words);
         let off = LimitChanges::new().rate(None);
         assert_eq!(sent(&off, true).unwrap(), ["RATE", "OFF"]);
+    }
+
+    #[test]
+    fn the_limits_of_a_whole_are_shared_out() {
+        let whole = LimitChanges::new()
+            .length(10)
+            .bytes(1_000)
+            .in_flight(4)
+            .dead(None)
+            .attempts(5)
+            .burst(2)
+            .rate(Rate::new(7, Duration::from_secs(1)));
+        let words = |index| sent(&whole.share(index, 4).unwrap(), false).unwrap();
+        let first = "LENGTH 3 BYTES 250 INFLIGHT 1 DEAD OFF ATTEMPTS 5 BURST 1 RATE 7 4000";
+        assert_eq!(words(0), first.split(' ').collect::<Vec<_>>());
+        assert_eq!(words(3)[1], "2");
+        assert!(whole.share(0, 5).is_err(), "4 in flight over 5 shards");
     }
 
     #[test]

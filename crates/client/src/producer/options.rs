@@ -117,6 +117,14 @@ impl EnqueueOptions {
         self
     }
 
+    pub(crate) fn id_given(&self) -> Option<&[u8]> {
+        self.id.as_ref().map(MessageId::as_bytes)
+    }
+
+    pub(crate) fn group_given(&self) -> Option<&[u8]> {
+        self.group.as_deref()
+    }
+
     #[cfg(feature = "opentelemetry")]
     pub(crate) fn current_headers(&self) -> Option<&Headers> {
         self.headers.as_ref()

@@ -174,6 +174,34 @@ impl<T: ?Sized, C> Queue<T, C> {
     pub(crate) async fn query(&self, command: &Cmd) -> Result<Value, Error> {
         Ok(self.connection.share().query(command).await?)
     }
+
+    /// One reply for each command, in order, pipelined. Where the connection fails it is unknown
+    /// what became of those that were sent, and no more are.
+    pub(crate) async fn query_many(&self, commands: Vec<Cmd>) -> Vec<Result<Value, Error>> {
+        let mut replies = Vec::with_capacity(commands.len());
+        let mut connection = self.connection.share();
+        for some in commands.chunks(PIPELINE) {
+            let mut batch = pipeline(some.len());
+            for command in some {
+                batch.add_command(command.clone());
+            }
+            match connection.query_all(&batch).await {
+                Ok(answers) => {
+                    replies.extend(
+                        answers
+                            .into_iter()
+                            .map(|answer| answer.map_err(Error::from)),
+                    );
+                }
+                Err(error) => {
+                    let failed = || Err(Error::from(error.clone()));
+                    replies.resize_with(commands.len(), failed);
+                    break;
+                }
+            }
+        }
+        replies
+    }
 }
 
 impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
