@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    bench, cancel, check, completions, contexts, dead, enqueue, exporter, find, get, groups, info,
-    limit, ls, man, pause, peek, purge, r#move, resume, top, web, work,
+    bench, cancel, check, completions, contexts, dead, enqueue, exporter, find, get, groups,
+    import, info, limit, ls, man, pause, peek, purge, r#move, resume, top, web, work,
 };
 
 /// Look into the queues of redis-mq, and repair them.
@@ -77,6 +77,8 @@ pub enum Command {
     Purge(purge::Args),
     /// Move messages to another queue
     Move(r#move::Args),
+    /// Bring a queue of Carmine, the Clojure library, over into one of this module
+    Import(import::Args),
     /// Stop the deliveries of queues, or of one group
     Pause(pause::Args),
     /// Let deliveries go on

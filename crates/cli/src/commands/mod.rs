@@ -11,6 +11,7 @@ pub mod exporter;
 pub mod find;
 pub mod get;
 pub mod groups;
+pub mod import;
 pub mod info;
 pub mod limit;
 pub mod ls;
@@ -45,6 +46,7 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Dead(args) => dead::run(args, server.await?, json).await,
         Command::Purge(args) => purge::run(args, server.await?, json).await,
         Command::Move(args) => r#move::run(args, server.await?, json).await,
+        Command::Import(args) => import::run(args, server.await?, json).await,
         Command::Bench(args) => bench::run(args, Source::new(&common)?, json).await,
         Command::Exporter(args) => exporter::run(args, Source::new(&common)?).await,
         Command::Top(args) => top::run(args, Source::new(&common)?).await,

@@ -1,6 +1,7 @@
 //! What the tests of the command line share.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub mod carmine;
 pub mod exporter;
 pub mod site;
 pub mod worker;
