@@ -12,10 +12,11 @@ source scripts/lib.sh
 : "${MQ_MODULE:?is not set: use make, or give the path of libredis_mq.so}"
 PATH=$PWD/.deps/bin:$PATH
 
-# cargo nextest, where it is installed, gives each test a process and a deadline of its own.
+# cargo nextest, where it is installed, gives each test a process and a deadline of its own. Most tests wait
+# most of their time, so more run at once than there are processors.
 run() {
     if cargo nextest --version >/dev/null 2>&1; then
-        cargo nextest run --locked "$@"
+        cargo nextest run --locked --test-threads $((2 * $(nproc))) "$@"
     else
         cargo test --locked "$@"
     fi
