@@ -60,6 +60,11 @@ impl Fields {
         pairs.map(Self)
     }
 
+    /// A field that another reply has told.
+    pub fn push(&mut self, name: &str, value: Value) {
+        self.0.push((name.to_owned(), value));
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))

@@ -80,6 +80,37 @@ fn a_message_is_shown_with_all_it_was_given() {
 }
 
 #[test]
+fn a_result_is_shown_for_as_long_as_it_is_kept() {
+    let server = Server::start();
+    let mut conn = server.conn();
+    let enqueue = ["enqueue", "q", "x", "--id", "a", "--retain", "1h"];
+    assert_eq!(run(&server, &enqueue).ok(), "added a\n");
+    let line = "{\"id\":\"b\",\"payload\":1,\"retain\":3600000}\n";
+    call_with(&server, &["enqueue", "q", "--jsonl"], line).ok();
+    let got = call!(conn, "MQ.DEQUEUE", "q", "COUNT", 2).unwrap();
+    let tokens: Vec<_> = got.items().iter().map(|got| got.items()[3].int()).collect();
+    call!(conn, "MQ.DONE", "q", "a", tokens[0], "RESULT", "{\"n\":7}").unwrap();
+    call!(conn, "MQ.DONE", "q", "b", tokens[1], "BACKOFF", 3_600_000, "RESULT", b"\xff").unwrap();
+    let shown = run(&server, &["get", "q", "a"]).ok();
+    assert!(
+        shown.contains("done-at") && shown.contains("7 bytes, JSON") && shown.contains("{\"n\":7}"),
+        "{shown}"
+    );
+    let both = objects(&run(&server, &["get", "q", "a", "b", "--json"]).ok());
+    assert_eq!(
+        (&both[0]["status"], &both[0]["result"]),
+        (&"done".into(), &"{\"n\":7}".into())
+    );
+    assert_eq!(both[1]["status"], "done-with-backoff");
+    assert_eq!(
+        (&both[1]["payload"], &both[1]["result-base64"]),
+        (&"1".into(), &"/w==".into())
+    );
+    run(&server, &["get", "q", "c"]).failed(1);
+    run(&server, &["get", "none", "a"]).failed(1);
+}
+
+#[test]
 fn lines_become_messages_and_the_counts_are_told() {
     let server = Server::start();
     let lines: String = (0..1_234).map(|n| format!("line {n}\r\n\n")).collect();

@@ -232,6 +232,23 @@ fn a_message_is_shown_with_all_that_is_known() {
         .get("/message?name=q&id=5")
         .ok()
         .contains("no such address"));
+    let mut done = |id: &str, verdict: &[&str]| {
+        call!(conn, "MQ.ENQUEUE", "r", "x", "ID", id).unwrap();
+        let token = call!(conn, "MQ.DEQUEUE", "r").unwrap().items()[3].int();
+        call!(conn, "MQ.DONE", "r", id, token, verdict).unwrap();
+    };
+    done("r1", &["RESULT", "<b>seven</b>", "RETAIN", "3600000"]);
+    done("r2", &[]);
+    let body = site.get("/message?name=r&id=r1").ok();
+    assert!(
+        body.contains("done at") && body.contains("&lt;b&gt;seven"),
+        "{body}"
+    );
+    assert_eq!(
+        site.get("/payload?name=r&id=r1&of=result").ok(),
+        "<b>seven</b>"
+    );
+    assert_eq!(site.get("/message?name=r&id=r2").status, 404);
     let saved = site.get("/payload?name=q&id=1");
     assert_eq!(
         saved.header("content-type"),

@@ -304,6 +304,41 @@ fn several_queues_are_worked_on_at_once() {
 }
 
 #[test]
+fn what_a_command_prints_can_be_the_result() {
+    let server = Server::start();
+    let result = |id: &str| {
+        let known = call!(server.conn(), "MQ.RESULT", "q", id).unwrap();
+        (!known.is_nil()).then(|| (known.items()[0].text(), known.items()[1].clone()))
+    };
+    for (id, script) in [
+        ("binary", r"printf 'a\xff\n\0b'"),
+        ("nothing", "echo noise >&2"),
+        ("again", "echo half; exit 1"),
+        ("full", "head -c 1048576 /dev/zero"),
+        ("over", "head -c 1048577 /dev/zero"),
+    ] {
+        enqueue(&server, id, script);
+    }
+    let ended = work(&server, &["--result", "--retain", "1h"], PAYLOAD);
+    assert_eq!((ended.code, &*ended.out), (0, ""), "{}", ended.err);
+    let bytes = |id| match result(id) {
+        Some((what, value)) if what == "done" => value.bytes().to_vec(),
+        other => panic!("{id}: {other:?}"),
+    };
+    assert_eq!(bytes("binary"), b"a\xff\n\0b");
+    assert_eq!(bytes("nothing"), b"");
+    assert_eq!(bytes("full"), vec![0; 1 << 20]);
+    assert_eq!(status(&server, "again"), "queued-with-backoff");
+    assert_eq!(status(&server, "over"), "dead");
+    let reason = "its result is longer than 1 MiB";
+    assert_eq!(field(&server, "over", "reason"), reason);
+    // Without the option it is printed, and nothing is kept.
+    enqueue(&server, "plain", "echo fine");
+    assert_eq!(work(&server, &[], PAYLOAD).out, "[plain] fine\n");
+    assert_eq!(result("plain"), None);
+}
+
+#[test]
 fn wrong_calls_end_at_once() {
     let server = Server::start();
     call!(server.conn(), "SET", "text", "x").unwrap();

@@ -23,9 +23,9 @@ use crate::{
 /// that has the id already, which is no error: to repeat an enqueue with ids is harmless.
 ///
 /// With --jsonl each line is an object of `payload` (a string is sent as it is, any other value as
-/// JSON) or `payload-base64`, and, if wanted, `id`, `at` or `delay`, `lock`, `ttl` (milliseconds),
-/// `bury`, `attempts`, `priority`, `group` and `headers` (an object, or lines). All lines are read and checked before the first message is sent, unless
-/// --stream is given.
+/// JSON) or `payload-base64`, and, if wanted, `id`, `at` or `delay`, `lock`, `ttl`,
+/// `retain` (milliseconds), `bury`, `attempts`, `priority`, `group` and `headers` (an object, or
+/// lines). All lines are read and checked before the first message is sent, unless --stream is given.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The queue
@@ -75,6 +75,9 @@ pub struct Options {
     /// With --ttl: it becomes a dead letter then
     #[arg(long, requires = "ttl")]
     bury: bool,
+    /// How long it is kept that the message was done, with the result that its worker gave
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    retain: Option<Duration>,
     /// A header, as in 'traceparent: 00-…'; may be given several times
     #[arg(long, value_name = "NAME: VALUE", value_parser = line::header)]
     header: Vec<String>,

@@ -8,10 +8,10 @@ use crate::{
     duration,
     failure::{Exit, Failure},
     output::{self, payload, Out, DIM},
-    reply::Fields,
+    reply::{self, Fields},
 };
 
-/// Show messages with their payload, dead letters too.
+/// Show messages with their payload, dead letters too, and results that are kept.
 ///
 /// Payloads are shown as text, JSON, MessagePack or hex, as they look. With --json a payload that is
 /// no text stands under `payload-base64`. Exit code 1 if there is no such message.
@@ -36,12 +36,23 @@ pub async fn run(args: Args, mut server: Server, json: bool) -> Result<Exit, Fai
     let mut out = Out::new();
     let mut missing = Vec::new();
     for (id, answer) in args.ids.iter().zip(answers) {
-        let value = answer?;
-        if value == Value::Nil {
+        let message = read(&answer?)?;
+        let message = match asks_for_result(message.as_ref()) {
+            // A module without results, or a user who may not see them: then there is none.
+            true => match server
+                .call(&ask_result(args.queue.as_bytes(), id.as_bytes()))
+                .await
+            {
+                Ok(known) => with_result(message, id.as_bytes(), &known),
+                Err(failure) if failure.exit() == Exit::REFUSED => message,
+                Err(failure) => return Err(failure),
+            },
+            false => message,
+        };
+        let Some(message) = message else {
             missing.push(output::name(id.as_bytes()));
             continue;
-        }
-        let message = Fields::read(&value).ok_or_else(|| Failure::unexpected("MQ.GET"))?;
+        };
         if json {
             out.line(as_json(&message))?;
         } else {
@@ -53,6 +64,50 @@ pub async fn run(args: Args, mut server: Server, json: bool) -> Result<Exit, Fai
     }
     let missing = missing.join(", ");
     Err(Failure::no(format!("no such message: {missing}")))
+}
+
+/// The message of a reply to MQ.GET.
+pub fn read(answer: &Value) -> Result<Option<Fields>, Failure> {
+    match answer {
+        Value::Nil => Ok(None),
+        some => match Fields::read(some) {
+            Some(message) => Ok(Some(message)),
+            None => Err(Failure::unexpected("MQ.GET")),
+        },
+    }
+}
+
+/// Whether a result may be kept: of a message that is gone, or finished.
+pub fn asks_for_result(message: Option<&Fields>) -> bool {
+    let status = message.and_then(|message| message.bytes("status"));
+    status.is_none_or(|status| status.starts_with(b"done"))
+}
+
+/// The command that asks for it.
+pub fn ask_result(queue: &[u8], id: &[u8]) -> Cmd {
+    let mut command = redis::cmd("MQ.RESULT");
+    command.arg(queue).arg(id);
+    command
+}
+
+/// The message with the result that is kept of it, if one is; a message that is gone is what its
+/// result tells.
+pub fn with_result(message: Option<Fields>, id: &[u8], known: &Value) -> Option<Fields> {
+    let Some([what, result, at]) = reply::items(known) else {
+        return message;
+    };
+    if reply::bytes(what) != Some(b"done") || *result == Value::Nil {
+        return message;
+    }
+    let mut message = message.unwrap_or_else(|| {
+        let mut gone = Fields::default();
+        gone.push("id", Value::BulkString(id.to_vec()));
+        gone.push("status", what.clone());
+        gone
+    });
+    message.push("done-at", at.clone());
+    message.push("result", result.clone());
+    Some(message)
 }
 
 /// All that the server tells of a message.
@@ -69,9 +124,9 @@ pub fn print(message: &Fields, out: &mut Out) -> Result<(), Failure> {
     out.line(output::name(message.bytes("id").unwrap_or_default()))?;
     for (name, value) in message.iter() {
         let shown = match (name, value) {
-            ("id" | "payload" | "requeue", _) | (_, Value::Nil) => continue,
+            ("id" | "payload" | "requeue" | "result", _) | (_, Value::Nil) => continue,
             ("due-at" | "lock-ms" | "expires-at", Value::Int(0)) => continue,
-            ("enqueued-at" | "due-at" | "expires-at", Value::Int(ms)) => {
+            ("enqueued-at" | "due-at" | "expires-at" | "done-at", Value::Int(ms)) => {
                 duration::show_instant(ms.unsigned_abs())
             }
             ("max-attempts", Value::Int(0)) => "no limit".into(),
@@ -79,7 +134,7 @@ pub fn print(message: &Fields, out: &mut Out) -> Result<(), Failure> {
         };
         out.line(format_args!("  {DIM}{name:12}{DIM:#}  {shown}"))?;
     }
-    for name in ["payload", "requeue"] {
+    for name in ["payload", "requeue", "result"] {
         let Some(bytes) = message.bytes(name) else {
             continue;
         };

@@ -23,6 +23,7 @@ pub struct Message {
     group: Option<Vec<u8>>,
     ttl: Option<u64>,
     bury: bool,
+    retain: Option<u64>,
     headers: Option<Vec<u8>>,
 }
 
@@ -46,6 +47,7 @@ struct Line<'a> {
     ttl: Option<u64>,
     #[serde(default)]
     bury: bool,
+    retain: Option<u64>,
     headers: Option<Headers>,
 }
 
@@ -114,6 +116,9 @@ impl Message {
         if line.ttl.is_some_and(|ttl| ttl == 0 || ttl > longest) {
             return Err("`ttl` has to be 1 ms to ten years".into());
         }
+        if line.retain.is_some_and(|retain| retain > longest) {
+            return Err("`retain` is longer than ten years".into());
+        }
         if line.bury && line.ttl.is_none() {
             return Err("`bury` goes with `ttl`".into());
         }
@@ -153,6 +158,7 @@ impl Message {
             group,
             ttl: line.ttl,
             bury: line.bury,
+            retain: line.retain,
             headers,
         })
     }
@@ -177,6 +183,10 @@ impl Message {
             ("AT", at),
             ("DELAY", delay),
             ("LOCK", self.lock.or(options.lock.map(duration::millis))),
+            (
+                "RETAIN",
+                self.retain.or(options.retain.map(duration::millis)),
+            ),
             (
                 "ATTEMPTS",
                 self.attempts.or(options.attempts).map(u64::from),
@@ -264,6 +274,7 @@ mod tests {
             (r#"{"payload":1,"attempts":-1}"#, "-1"),
             (r#"{"payload":1,"ttl":0}"#, "`ttl`"),
             (r#"{"payload":1,"bury":true}"#, "`bury`"),
+            (r#"{"payload":1,"retain":400000000000}"#, "`retain`"),
             (r#"{"payload":1,"group":""}"#, "`group`"),
             (r#"{"payload":1,"headers":{"a b":"c"}}"#, "header"),
         ] {
@@ -275,7 +286,7 @@ mod tests {
     #[test]
     fn headers_by_name_become_lines() {
         let line =
-            br#"{"payload":1,"headers":{"Traceparent":"00-ab","b":"c"},"group":"g","ttl":5}"#;
+            br#"{"payload":1,"headers":{"Traceparent":"00-ab","b":"c"},"group":"g","ttl":5,"retain":0}"#;
         let message = Message::from_json(line).unwrap();
         assert_eq!(
             message.headers.as_deref(),
@@ -285,5 +296,6 @@ mod tests {
         let sent = message.command(b"q", &options).get_packed_command();
         let sent = String::from_utf8(sent).unwrap();
         assert!(sent.contains("TTL") && sent.contains("GROUP"), "{sent}");
+        assert!(sent.contains("RETAIN\r\n$1\r\n0\r\n"), "{sent}");
     }
 }

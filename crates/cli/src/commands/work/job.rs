@@ -11,10 +11,10 @@ use tokio::time::{sleep, sleep_until, timeout, Instant};
 use super::{
     environment,
     link::Pauses,
-    output::{Stream, Told},
+    output::{self, Stream, Told},
     process::{bury_strangers, Outputs, Process},
     taking::Delivery,
-    verdict::{self, End, Verdict},
+    verdict::{self, End, Printed, Verdict, LONGEST_RESULT},
     Phase, Shared,
 };
 use crate::{
@@ -41,8 +41,8 @@ pub async fn run(shared: &Shared, queue: &str, delivery: Delivery) {
         let reason = b"no attempts left".to_vec();
         return tell(shared, queue, &delivery, Verdict::Dead { reason }).await;
     }
-    let said = Mutex::default();
-    let Some(end) = work(shared, queue, &delivery, &said).await else {
+    let (said, result) = (Mutex::default(), Mutex::default());
+    let Some(end) = work(shared, queue, &delivery, &said, &result).await else {
         let told = Told {
             verdict: "none",
             reason: Some(b"its lock is lost"),
@@ -53,13 +53,17 @@ pub async fn run(shared: &Shared, queue: &str, delivery: Delivery) {
             .verdict(queue, &delivery.id, delivery.attempt, &told)
             .await;
     };
-    let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (mut verdict, broken) = verdict::of(end, &said, &shared.settings);
+    let printed = Printed {
+        said: said.into_inner().unwrap_or_else(PoisonError::into_inner),
+        result: result.into_inner().unwrap_or_else(PoisonError::into_inner),
+    };
+    let last_words = match &printed.said[..] {
+        [] => None,
+        said => Some(crate::output::name(said)),
+    };
+    let (mut verdict, broken) = verdict::of(end, printed, &shared.settings);
     if let Some(code) = broken {
-        let why = match &said[..] {
-            [] => format!("the command ended with {code}"),
-            said => crate::output::name(said),
-        };
+        let why = last_words.unwrap_or_else(|| format!("the command ended with {code}"));
         if shared.broken.borrow().is_none() {
             shared.printer.notice(&format!("{why}; giving up")).await;
         }
@@ -81,6 +85,7 @@ async fn work(
     queue: &str,
     delivery: &Delivery,
     said: &Mutex<Vec<u8>>,
+    result: &Mutex<Vec<u8>>,
 ) -> Option<End> {
     let variables = environment::variables(queue, delivery);
     let known = |group| shared.watcher.add(group);
@@ -98,9 +103,19 @@ async fn work(
     let group = process.group();
     let (printer, id) = (&shared.printer, &delivery.id);
     let ignored = Mutex::default();
+    let from_stdout = async {
+        match shared.settings.result {
+            true => output::collect(stdout, LONGEST_RESULT, result).await,
+            false => {
+                printer
+                    .follow(Stream::Out, queue, id, stdout, &ignored)
+                    .await
+            }
+        }
+    };
     let outputs = async {
         tokio::join!(
-            printer.follow(Stream::Out, queue, id, stdout, &ignored),
+            from_stdout,
             printer.follow(Stream::Err, queue, id, stderr, said),
         );
     };
@@ -252,8 +267,8 @@ async fn tell(shared: &Shared, queue: &str, delivery: &Delivery, verdict: Verdic
     let told = Told {
         verdict: verdict.name(),
         reason: match (&verdict, &*answer) {
-            (Verdict::Success, "done" | "queued") => None,
-            (Verdict::Success, _) => Some(&b"it took too long"[..]),
+            (Verdict::Success(_), "done" | "queued") => None,
+            (Verdict::Success(_), _) => Some(&b"it took too long"[..]),
             _ => verdict.reason(),
         },
         became: &answer,

@@ -203,6 +203,23 @@ impl Printer {
     }
 }
 
+/// Reads to the end, and keeps so much of it and one byte more.
+pub async fn collect(source: impl AsyncRead + Unpin, most: usize, into: &Mutex<Vec<u8>>) {
+    let mut source = BufReader::with_capacity(LONGEST_LINE, source);
+    loop {
+        let taken = match source.fill_buf().await {
+            Ok(piece) if !piece.is_empty() => {
+                let mut kept = into.lock().unwrap_or_else(PoisonError::into_inner);
+                let room = (most + 1).saturating_sub(kept.len());
+                kept.extend_from_slice(&piece[..piece.len().min(room)]);
+                piece.len()
+            }
+            _ => break,
+        };
+        source.consume(taken);
+    }
+}
+
 /// A verdict, and what the server made of it.
 pub struct Told<'a> {
     /// `success`, `retry`, `error`, `release`, or `none`.

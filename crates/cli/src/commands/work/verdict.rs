@@ -16,11 +16,14 @@ const DATA_ERROR: i32 = 65;
 /// The longest reason that the server takes, in bytes.
 const LONGEST_REASON: usize = 1024;
 
+/// The longest result that it takes.
+pub const LONGEST_RESULT: usize = 1 << 20;
+
 /// What is to become of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Done.
-    Success,
+    Success(Option<Kept>),
     /// Again, after that time, or after one that grows with the attempt.
     Retry {
         reason: Vec<u8>,
@@ -30,6 +33,22 @@ pub enum Verdict {
     Dead { reason: Vec<u8> },
     /// Back, as if it had not been delivered.
     Release,
+}
+
+/// A result with what is asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    result: Vec<u8>,
+    retain: Option<Duration>,
+}
+
+/// What a command printed.
+#[derive(Debug, Default)]
+pub struct Printed {
+    /// The last line on standard error that says something.
+    pub said: Vec<u8>,
+    /// All of standard output, if it is the result; then at least so much that it shows to be too long.
+    pub result: Vec<u8>,
 }
 
 /// How a command ended.
@@ -55,16 +74,16 @@ pub fn dead_on(text: &str) -> Result<i32, String> {
     }
 }
 
-/// The verdict, and the exit code with which the worker has to end, if it has to. `said` is the last
-/// line on standard error.
-pub fn of(end: End, said: &[u8], settings: &Settings) -> (Verdict, Option<u8>) {
+/// The verdict, and the exit code with which the worker has to end, if it has to.
+pub fn of(end: End, printed: Printed, settings: &Settings) -> (Verdict, Option<u8>) {
+    let Printed { said, result } = printed;
     let retry = |reason: Vec<u8>| Verdict::Retry {
         reason: cut(reason),
         after: settings.retry_after,
     };
-    let because = |fallback: String| match said {
-        [] => fallback.into_bytes(),
-        said => said.to_vec(),
+    let because = |fallback: String| match said.is_empty() {
+        true => fallback.into_bytes(),
+        false => said,
     };
     let status = match end {
         End::TimedOut => return (retry(b"timeout".to_vec()), None),
@@ -77,7 +96,16 @@ pub fn of(end: End, said: &[u8], settings: &Settings) -> (Verdict, Option<u8>) {
         return (retry(because(format!("killed by signal {signal}"))), None);
     };
     if code == 0 {
-        return (Verdict::Success, None);
+        let retain = settings.retain;
+        return match (settings.result, result.len() > LONGEST_RESULT) {
+            (false, _) => (Verdict::Success(None), None),
+            (true, false) => (Verdict::Success(Some(Kept { result, retain })), None),
+            // Who waits for it must not get a part of it, and another try would print it again.
+            (true, true) => {
+                let reason = b"its result is longer than 1 MiB".to_vec();
+                (Verdict::Dead { reason }, None)
+            }
+        };
     }
     let reason = because(format!("exit code {code}"));
     if let Some(broken) = [NOT_RUNNABLE, NOT_FOUND]
@@ -111,7 +139,7 @@ impl Verdict {
     /// Its name in the output.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Success => "success",
+            Self::Success(_) => "success",
             Self::Retry { .. } => "retry",
             Self::Dead { .. } => "error",
             Self::Release => "release",
@@ -122,7 +150,7 @@ impl Verdict {
     pub fn reason(&self) -> Option<&[u8]> {
         match self {
             Self::Retry { reason, .. } | Self::Dead { reason } => Some(reason),
-            Self::Success | Self::Release => None,
+            Self::Success(_) | Self::Release => None,
         }
     }
 
@@ -141,7 +169,13 @@ impl Verdict {
         let mut command = redis::cmd("MQ.DONE");
         command.arg(queue).arg(&delivery.id).arg(delivery.token);
         match self {
-            Self::Success => {}
+            Self::Success(None) => {}
+            Self::Success(Some(Kept { result, retain })) => {
+                command.arg("RESULT").arg(result);
+                if let Some(retain) = retain {
+                    command.arg("RETAIN").arg(duration::millis(*retain));
+                }
+            }
             Self::Release => {
                 command.arg("RELEASE");
             }
@@ -174,7 +208,11 @@ mod tests {
         let crate::args::Command::Work(args) = crate::args::Cli::parse_from(words).command else {
             panic!("it is `work`");
         };
-        of(end, said.as_bytes(), &args.settings)
+        let printed = Printed {
+            said: said.into(),
+            result: b"7\n".to_vec(),
+        };
+        of(end, printed, &args.settings)
     }
 
     fn exit(code: i32) -> End {
@@ -203,7 +241,12 @@ mod tests {
 
     #[test]
     fn every_end_has_its_verdict() {
-        assert_eq!(judged(exit(0), "noise", &[]), (Verdict::Success, None));
+        let success = Verdict::Success(None);
+        assert_eq!(judged(exit(0), "noise", &[]), (success, None));
+        let (result, retain) = (b"7\n".to_vec(), Some(Duration::from_secs(5)));
+        let success = Verdict::Success(Some(Kept { result, retain }));
+        let asked = ["--result", "--retain", "5s"];
+        assert_eq!(judged(exit(0), "noise", &asked), (success, None));
         assert_eq!(judged(exit(65), "bad address", &[]), dead("bad address"));
         assert_eq!(judged(exit(65), "", &[]), dead("exit code 65"));
         assert_eq!(

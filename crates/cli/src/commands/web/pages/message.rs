@@ -5,9 +5,12 @@ use redis_mq_client::redis::{self, Value};
 
 use super::{button, instant, name, note, queue_head, spelled, Page};
 use crate::{
-    commands::web::{params::Params, site::Site},
+    commands::{
+        get,
+        web::{params::Params, site::Site},
+    },
     duration,
-    failure::Failure,
+    failure::{Exit, Failure},
     output::{self, payload},
     reply::{self, Fields},
 };
@@ -16,10 +19,17 @@ use crate::{
 const SHOWN: usize = 64 << 10;
 const HEX_SHOWN: usize = 4 << 10;
 
+/// The fields that are shown at length.
+const BYTES: [(&str, &str); 3] = [
+    ("payload", "Payload"),
+    ("requeue", "Payload of the waiting copy"),
+    ("result", "Result"),
+];
+
 /// The page.
 pub async fn page(site: &Site, params: &Params) -> Result<Page, Failure> {
     let (queue, id) = (params.needed("name")?, params.needed("id")?);
-    let message = get(site, &queue, &id).await?;
+    let message = message(site, &queue, &id).await?;
     let hex = params.text("as") == Some("hex");
     let body = html! {
         (queue_head(site, &queue, "/message"))
@@ -37,7 +47,7 @@ pub async fn page(site: &Site, params: &Params) -> Result<Page, Failure> {
             h3 { "Headers" }
             pre tabindex="0" { (payload::show(payload::beginning(headers, SHOWN)).1) }
         }
-        @for (field, title) in [("payload", "Payload"), ("requeue", "Payload of the waiting copy")] {
+        @for (field, title) in BYTES {
             @if let Some(bytes) = message.bytes(field) {
                 (body_of(site, &queue, &id, field, title, bytes, hex))
             }
@@ -55,22 +65,27 @@ pub async fn payload(site: &Site, params: &Params) -> Result<Vec<u8>, Failure> {
     let (queue, id) = (params.needed("name")?, params.needed("id")?);
     let field = match params.text("of") {
         Some("requeue") => "requeue",
+        Some("result") => "result",
         _ => "payload",
     };
-    let message = get(site, &queue, &id).await?;
+    let message = message(site, &queue, &id).await?;
     let bytes = message.bytes(field).map(<[u8]>::to_vec);
     bytes.ok_or_else(|| Failure::no("there is no such payload"))
 }
 
-async fn get(site: &Site, queue: &[u8], id: &[u8]) -> Result<Fields, Failure> {
+async fn message(site: &Site, queue: &[u8], id: &[u8]) -> Result<Fields, Failure> {
     let mut command = redis::cmd("MQ.GET");
     command.arg(queue).arg(id);
-    let answer = site.link.ask(&command).await?;
-    if answer == Value::Nil {
-        let id = output::name(id);
-        return Err(Failure::no(format!("no such message: {id}")));
+    let mut message = get::read(&site.link.ask(&command).await?)?;
+    if get::asks_for_result(message.as_ref()) {
+        // A module without results, or a user who may not see them: then there is none.
+        match site.link.ask(&get::ask_result(queue, id)).await {
+            Ok(known) => message = get::with_result(message, id, &known),
+            Err(failure) if failure.exit() == Exit::REFUSED => {}
+            Err(failure) => return Err(failure),
+        }
     }
-    Fields::read(&answer).ok_or_else(|| Failure::unexpected("MQ.GET"))
+    message.ok_or_else(|| Failure::no(format!("no such message: {}", output::name(id))))
 }
 
 fn body_of(
@@ -128,7 +143,7 @@ fn label(field: &str) -> String {
 fn fact(field: &str, value: &Value) -> Option<Markup> {
     let number = reply::unsigned(value).unwrap_or(0);
     match (field, value) {
-        ("id" | "payload" | "requeue" | "headers", _) | (_, Value::Nil) => None,
+        ("id" | "payload" | "requeue" | "result" | "headers", _) | (_, Value::Nil) => None,
         (field, Value::Int(_)) if field.ends_with("-at") => (number > 0).then(|| instant(number)),
         ("lock-ms", Value::Int(_)) => (number > 0).then(|| html! { (duration::show(number)) }),
         ("max-attempts", Value::Int(0)) => Some(html! { "no limit" }),
