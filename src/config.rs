@@ -14,14 +14,16 @@ static MAX_DEAD: NumberSetting = NumberSetting::new(c"max-dead", 10_000, 0, u32:
 
 static IDLE_MS: NumberSetting = NumberSetting::new(c"idle-ms", 0, 0, TEN_YEARS_MS);
 static RETAIN_MS: NumberSetting = NumberSetting::new(c"retain-ms", 60_000, 0, TEN_YEARS_MS);
+static MAX_SCHEDULES: NumberSetting = NumberSetting::new(c"max-schedules", 10_000, 0, 1_000_000);
 
-static SETTINGS: [&NumberSetting; 6] = [
+static SETTINGS: [&NumberSetting; 7] = [
     &LOCK_MS,
     &BACKOFF_FACTOR_MS,
     &BACKOFF_MAX_MS,
     &MAX_DEAD,
     &IDLE_MS,
     &RETAIN_MS,
+    &MAX_SCHEDULES,
 ];
 
 /// How long a delivery is locked where neither message nor consumer says so, in milliseconds.
@@ -58,6 +60,11 @@ pub fn idle_ms() -> u64 {
 #[inline]
 pub fn retain_ms() -> u64 {
     RETAIN_MS.value() as u64
+}
+
+/// How many schedules a queue may have.
+pub fn max_schedules() -> usize {
+    MAX_SCHEDULES.value() as usize
 }
 
 /// Takes the arguments of `loadmodule`, then offers the settings to the server. What an argument says

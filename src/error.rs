@@ -37,6 +37,17 @@ pub enum Error {
         /// The largest number of bytes.
         max: usize,
     },
+    /// A cron expression is none.
+    BadCron,
+    /// A cron expression matches at no time soon.
+    NoMatch,
+    /// There is no time zone of that name.
+    UnknownZone,
+    /// This build has no database of time zones.
+    #[cfg_attr(feature = "timezones", allow(dead_code, reason = "it has one"))]
+    NoZones,
+    /// A queue has as many schedules as it may have.
+    TooManySchedules,
     /// A limit of the queue does not let the message in.
     Full(Full),
     /// No follow-up waits under the id that messages should join.
@@ -117,6 +128,15 @@ impl fmt::Display for Error {
                 f.write_str("FULL the group has as many messages as its LENGTH allows")
             }
             Error::NothingWaits => f.write_str("ERR no follow-up waits under the id to JOIN"),
+            Error::BadCron => {
+                f.write_str("ERR CRON must be five fields, or six with seconds first")
+            }
+            Error::NoMatch => f.write_str("ERR CRON matches no time in the next ten years"),
+            Error::UnknownZone => f.write_str("ERR TZ is no time zone that this server knows"),
+            Error::NoZones => f.write_str("ERR TZ can only be UTC: this build has no time zones"),
+            Error::TooManySchedules => {
+                f.write_str("ERR the queue has as many schedules as mq.max-schedules allows")
+            }
             Error::ExpiresBeforeStart => f.write_str("ERR TTL must be longer than the delay"),
             Error::BurstWithoutRate => f.write_str("ERR BURST needs a RATE"),
             Error::NothingToGoOnAfter => f.write_str("ERR no such message to go on after"),
@@ -182,6 +202,11 @@ mod tests {
             Error::Full(Full::Length),
             Error::Full(Full::Bytes),
             Error::Full(Full::GroupLength),
+            Error::BadCron,
+            Error::NoMatch,
+            Error::UnknownZone,
+            Error::NoZones,
+            Error::TooManySchedules,
             Error::ExpiresBeforeStart,
             Error::BurstWithoutRate,
             Error::NothingToGoOnAfter,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use redis_mq_core::Queue;
 
+use crate::cron;
 use crate::redis::{register_info, Ctx, InfoSource, InfoWriter, LoadError};
 use crate::waiting;
 
@@ -73,10 +74,13 @@ pub static EXPIRED_LOCKS: Gauge = Gauge::new();
 /// Dead letters sent again since the server started.
 pub static REDRIVEN: Gauge = Gauge::new();
 
+/// Runs of schedules that were enqueued since the server started.
+pub static RUNS: Gauge = Gauge::new();
+
 /// Queues that have gone by themselves since the server started.
 pub static IDLED_QUEUES: Gauge = Gauge::new();
 
-static SINCE_START: [(&CStr, &Gauge); 10] = [
+static SINCE_START: [(&CStr, &Gauge); 11] = [
     (c"total_enqueued", &ENQUEUED),
     (c"total_delivered", &DELIVERED),
     (c"total_done", &DONE),
@@ -87,6 +91,7 @@ static SINCE_START: [(&CStr, &Gauge); 10] = [
     (c"total_redriven", &REDRIVEN),
     (c"total_dead_dropped", &DEAD_DROPPED),
     (c"total_idled_queues", &IDLED_QUEUES),
+    (c"total_runs", &RUNS),
 ];
 
 /// Queues in memory.
@@ -162,6 +167,7 @@ impl InfoSource for Numbers {
         for (name, gauge) in &SINCE_START {
             info.number(name, gauge.value());
         }
+        info.text(c"tzdata", cron::database_version());
     }
 }
 

@@ -13,6 +13,7 @@ mod authority;
 mod clock;
 mod commands;
 mod config;
+mod cron;
 mod datatype;
 mod error;
 mod eviction;

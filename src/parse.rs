@@ -1,6 +1,6 @@
 //! Reading the arguments of a command: strictly, in one pass, without copying or allocating.
 
-use redis_mq_core::{Status, MAX_GROUP_BYTES};
+use redis_mq_core::{Status, MAX_GROUP_BYTES, MAX_NAME_BYTES};
 
 use crate::error::Error;
 
@@ -96,6 +96,11 @@ impl<'a, L: ArgList<'a>> Cursor<L> {
     #[inline]
     pub fn id(&mut self) -> Result<&'a [u8], Error> {
         self.bytes("id", 1, MAX_ID_LEN)
+    }
+
+    /// The name of a schedule: 1 to 512 bytes of any value.
+    pub fn name(&mut self) -> Result<&'a [u8], Error> {
+        self.bytes("name", 1, MAX_NAME_BYTES)
     }
 
     /// The name of a group: 1 to 128 bytes of any value.

@@ -11,6 +11,9 @@ use crate::scratch;
 use crate::waiting;
 use crate::wake;
 
+/// How long runs of schedules wait where the server has no memory left.
+const RUNS_RETRY: Span = Span::from_millis(100);
+
 /// The value of a queue's key.
 pub struct StoredQueue {
     body: Body,
@@ -28,6 +31,8 @@ pub struct StoredQueue {
     pub rest: rest::Note,
     /// Who waits here for messages to end.
     pub waits: waiting::Mark,
+    /// Until when runs of schedules wait for memory, in steady time.
+    runs_wait_until: Timestamp,
 }
 
 enum Body {
@@ -62,6 +67,7 @@ impl StoredQueue {
             is_new_here: true,
             rest: rest::Note::default(),
             waits: waiting::Mark::default(),
+            runs_wait_until: Timestamp::ZERO,
         }
     }
 
@@ -145,16 +151,32 @@ impl StoredQueue {
             _ => return self.next_due_of_empty(now),
         };
         if queue.has_letters_to_forget(config::max_dead()) {
-            Some(Timestamp::ZERO)
-        } else {
-            queue.next_due_by_server(now.steady())
+            return Some(Timestamp::ZERO);
         }
+        let due = queue.next_due_by_server(now.steady());
+        match self.next_run(now) {
+            None => due,
+            Some(run) => Some(due.map_or(run, |due| due.min(run))),
+        }
+    }
+
+    /// When the next run of a schedule is due and may begin, in steady time.
+    #[inline]
+    pub fn next_run(&self, now: Moment) -> Option<Timestamp> {
+        let run = self.working()?.next_run()?;
+        Some(now.when_clock_shows(run).max(self.runs_wait_until))
+    }
+
+    /// There is no memory for runs of schedules that are due: they are tried again after a pause.
+    pub fn let_runs_wait(&mut self, now: Moment) {
+        self.runs_wait_until = now.steady().instant().after(RUNS_RETRY);
     }
 
     fn next_due_of_empty(&self, now: Moment) -> Option<Timestamp> {
         let queue = self.working();
         let due = queue.and_then(|queue| queue.next_due_by_server(now.steady()));
-        [due, self.idle_at()].into_iter().flatten().min()
+        let all = [due, self.next_run(now), self.idle_at()];
+        all.into_iter().flatten().min()
     }
 
     /// When the queue goes by itself, in steady time; none if it stays.

@@ -11,6 +11,7 @@ use redis_mq_core::{
 use crate::authority;
 use crate::clock::{self, Moment};
 use crate::config;
+use crate::cron::Cron;
 use crate::datatype::QUEUE_TYPE;
 use crate::error::Error;
 use crate::info::{self, Gauge};
@@ -87,8 +88,15 @@ pub fn take<R>(
     let is_new_here = mem::take(&mut stored.is_new_here);
     let queue = stored.begin_step()?;
     let mark = queue.mark();
+    let clock = now.server().instant();
+    let runs_wait =
+        queue.next_run().is_some_and(|run| run <= clock) && ctx.flags().is_out_of_memory();
     let (settings, mut log) = (settings(), scratch::log());
     let mut turn = Turn::new(now.of(queue).now(), scratch::random(), &settings, &mut log);
+    turn.set_clock(clock, &Cron);
+    if runs_wait {
+        turn.let_runs_wait();
+    }
     if form == ReplicateAs::Effects {
         turn.spell_out();
     }
@@ -100,6 +108,9 @@ pub fn take<R>(
     let result = step(queue, &mut turn);
     let has_effects = turn.effects_len() != before;
     stored.end_step();
+    if runs_wait {
+        stored.let_runs_wait(now);
+    }
     stored.answer_waiters(now);
     match log.replication() {
         // That its tokens go on behind others is for a queue that stays.
@@ -196,6 +207,9 @@ fn end_of_change(
     tell(totals.redriven, c"mq.redrive", &info::REDRIVEN);
     tell(totals.dropped, c"mq.dead-dropped", &info::DEAD_DROPPED);
     if kinds != Kinds::default() {
+        if counts {
+            info::RUNS.add(kinds.runs);
+        }
         tell_kinds(ctx, name, kinds);
     }
 }
@@ -211,6 +225,7 @@ fn tell_kinds(ctx: &Ctx, name: KeyName<'_>, kinds: Kinds) {
         (kinds.limits_set, c"mq.limit"),
         (kinds.paused, c"mq.pause"),
         (kinds.resumed, c"mq.resume"),
+        (kinds.scheduled, c"mq.schedule"),
     ] {
         if happened {
             ctx.notify(event, name);

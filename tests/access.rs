@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::{contract, contract_on, Client, Lab};
 use redis_mq_testkit::{ReplyExt, Server};
 
-const WRITES: [&str; 11] = [
+const WRITES: [&str; 14] = [
     "MQ.ENQUEUE {} p",
     "MQ.MENQUEUE {} 2 p p",
     "MQ.DEQUEUE {}",
@@ -19,8 +19,11 @@ const WRITES: [&str; 11] = [
     "MQ.CANCEL {} id",
     "MQ.REDRIVE {} id",
     "MQ.PURGE {} dead",
+    "MQ.SCHEDULE {} name p EVERY 1000",
+    "MQ.FIRE {} name",
+    "MQ.UNSCHEDULE {} name",
 ];
-const READS: [&str; 10] = [
+const READS: [&str; 11] = [
     "MQ.STATUS {} id",
     "MQ.GET {} id",
     "MQ.INFO {}",
@@ -31,6 +34,7 @@ const READS: [&str; 10] = [
     "MQ.GROUPS {} 0",
     "MQ.RESULT {} id",
     "MQ.RESULT {} id BLOCK 1",
+    "MQ.SCHEDULES {} 0",
 ];
 
 /// A connection of a user with these rules.

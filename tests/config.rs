@@ -5,13 +5,14 @@ mod common;
 use common::{contract, contract_on, Client, Lab, Protocol, HOUR, TEN_YEARS};
 use redis_mq_testkit::{wait_until, Persistence, ReplyExt, Server, Shutdown, PATIENCE};
 
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 7] = [
     ("mq.lock-ms", "3600000"),
     ("mq.backoff-factor-ms", "2200"),
     ("mq.backoff-max-ms", "86400000"),
     ("mq.max-dead", "10000"),
     ("mq.idle-ms", "0"),
     ("mq.retain-ms", "60000"),
+    ("mq.max-schedules", "10000"),
 ];
 
 #[track_caller]
@@ -114,7 +115,14 @@ fn a_setting_out_of_range_is_refused_and_stays() {
                 let reply = lab.client().call(&["CONFIG", "SET", name, wrong]);
                 assert!(reply.is_err(), "{name} {wrong}");
             }
-            if !["mq.max-dead", "mq.idle-ms", "mq.retain-ms"].contains(&name) {
+            if ![
+                "mq.max-dead",
+                "mq.idle-ms",
+                "mq.retain-ms",
+                "mq.max-schedules",
+            ]
+            .contains(&name)
+            {
                 lab.client()
                     .line(&format!("CONFIG SET {name} 0"))
                     .unwrap_err();

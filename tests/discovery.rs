@@ -8,7 +8,7 @@ use common::{args, ask, contract, Lab};
 use redis_mq_testkit::{ReplyExt, Value};
 
 /// The commands for clients with arity and first key.
-const COMMANDS: [(&str, i64, i64); 23] = [
+const COMMANDS: [(&str, i64, i64); 27] = [
     ("mq.enqueue", -3, 1),
     ("mq.dequeue", -2, 1),
     ("mq.done", -4, 1),
@@ -31,6 +31,10 @@ const COMMANDS: [(&str, i64, i64); 23] = [
     ("mq.mdequeue", -3, 0),
     ("mq.purge", -3, 1),
     ("mq.result", -3, 1),
+    ("mq.schedule", -6, 1),
+    ("mq.unschedule", -3, 1),
+    ("mq.schedules", -3, 1),
+    ("mq.fire", 3, 1),
     ("mq.help", 1, 0),
 ];
 
@@ -93,6 +97,7 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
                     | "mq.peek"
                     | "mq.result"
                     | "mq.scan"
+                    | "mq.schedules"
                     | "mq.help"
             );
             assert_eq!(
@@ -100,7 +105,7 @@ fn flags_tell_who_writes_and_who_may_when_memory_is_short() {
                 (!reads, reads),
                 "{name}: {flags:?}"
             );
-            let adds = ["mq.enqueue", "mq.menqueue"].contains(&name);
+            let adds = ["mq.enqueue", "mq.menqueue", "mq.schedule", "mq.fire"].contains(&name);
             assert_eq!(has("denyoom"), adds, "{name}: {flags:?}");
             assert!(!has("noscript") && !has("admin"), "{name}: {flags:?}");
             if ["mq.dequeue", "mq.mdequeue", "mq.result"].contains(&name) && lab.has(7, 0) {
@@ -139,6 +144,10 @@ fn the_keys_of_a_command_can_be_asked_for() {
             "MQ.REDRIVE q id id",
             "MQ.RESULT q id",
             "MQ.RESULT q id BLOCK 5",
+            "MQ.SCHEDULE q name p EVERY 1000",
+            "MQ.UNSCHEDULE q name name",
+            "MQ.SCHEDULES q 0 COUNT 5",
+            "MQ.FIRE q name",
         ] {
             let keys = client.ok(&format!("COMMAND GETKEYS {line}"));
             assert_eq!(words(&keys), BTreeSet::from(["q".to_string()]), "{line}");
@@ -147,10 +156,10 @@ fn the_keys_of_a_command_can_be_asked_for() {
                 let flags = words(&reply.items()[0].items()[1]);
                 let expected: &[&str] = match line.split(' ').next().unwrap() {
                     "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.LATENCY" | "MQ.LIMITS" | "MQ.PEEK"
-                    | "MQ.SCAN" | "MQ.RESULT" => &["RO", "access"],
-                    "MQ.ENQUEUE" | "MQ.MENQUEUE" => &["RW", "insert"],
+                    | "MQ.SCAN" | "MQ.RESULT" | "MQ.SCHEDULES" => &["RO", "access"],
+                    "MQ.ENQUEUE" | "MQ.MENQUEUE" | "MQ.FIRE" => &["RW", "insert"],
                     "MQ.DEQUEUE" | "MQ.MDEQUEUE" => &["RW", "access", "update"],
-                    "MQ.EXTEND" | "MQ.REDRIVE" => &["RW", "update"],
+                    "MQ.EXTEND" | "MQ.REDRIVE" | "MQ.SCHEDULE" => &["RW", "update"],
                     _ => &["RW", "delete"],
                 };
                 let expected: BTreeSet<_> = expected.iter().map(|flag| flag.to_string()).collect();
@@ -218,6 +227,14 @@ fn the_documentation_names_every_option() {
             ("mq.purge", "queue status ALL COUNT n"),
             ("mq.scan", "queue cursor STATUS MATCH pattern COUNT"),
             ("mq.result", "queue id BLOCK"),
+            (
+                "mq.schedule",
+                "queue name payload EVERY CRON TZ FROM UNTIL TIMES OVERLAP SKIP AFTER ALLOW LOCK ATTEMPTS \
+                 PRIORITY TTL BURY GROUP HEADERS RETAIN",
+            ),
+            ("mq.unschedule", "queue name"),
+            ("mq.schedules", "queue cursor COUNT"),
+            ("mq.fire", "queue name"),
             ("mq.help", ""),
         ]);
         for (name, ..) in COMMANDS {
@@ -282,6 +299,12 @@ fn help_shows_each_command_as_it_is_written() {
             "MQ.PURGE queue status | ALL [COUNT n]",
             "MQ.PEEK queue [STATUS status] [COUNT n] [AFTER id] [REV]",
             "MQ.SCAN queue cursor [STATUS status] [MATCH pattern] [COUNT n]",
+            "MQ.SCHEDULE queue name payload EVERY ms | CRON expression [TZ zone] [FROM unix-ms] \
+             [UNTIL unix-ms] [TIMES n] [OVERLAP SKIP | AFTER | ALLOW] [LOCK ms] [ATTEMPTS n] \
+             [PRIORITY p] [TTL ms [BURY]] [GROUP g] [HEADERS bytes] [RETAIN ms]",
+            "MQ.UNSCHEDULE queue name [name ...]",
+            "MQ.SCHEDULES queue cursor [COUNT n]",
+            "MQ.FIRE queue name",
         ] {
             assert!(
                 lines.iter().any(|line| line.trim() == syntax),

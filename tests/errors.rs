@@ -542,6 +542,12 @@ fn too_few_and_too_many_arguments_are_refused() {
             "MQ.CANCEL q",
             "MQ.INFO",
             "MQ.INFO q q",
+            "MQ.SCHEDULE",
+            "MQ.SCHEDULE q name p EVERY",
+            "MQ.UNSCHEDULE q",
+            "MQ.SCHEDULES q",
+            "MQ.FIRE q",
+            "MQ.FIRE q name name",
         ] {
             let error = client.line(line).unwrap_err();
             let text = error.to_lowercase();
@@ -576,6 +582,12 @@ fn no_error_repeats_what_the_user_sent() {
             "MQ.MDONE Q VALUE held T",
             "MQ.MDONE Q 1 held T VALUE",
             "MQ.EXTEND Q held T VALUE",
+            "MQ.SCHEDULE Q name p EVERY VALUE",
+            "MQ.SCHEDULE Q name p CRON VALUE",
+            "MQ.SCHEDULE Q name p CRON @daily TZ VALUE",
+            "MQ.SCHEDULE Q name p EVERY 1000 OVERLAP VALUE",
+            "MQ.SCHEDULE Q name p EVERY 1000 VALUE",
+            "MQ.SCHEDULES Q VALUE",
         ] {
             let error = scene.refused(line, evil);
             assert!(

@@ -74,6 +74,10 @@ fn small_scene(conn: &mut Connection, queue: &str) -> Vec<String> {
         &["DELAY", long],
     );
     call!(*conn, "MQ.ENQUEUE", queue, "").unwrap();
+    let daily = ["CRON", "0 3 * * *", "TZ", "Asia/Tokyo"];
+    call!(*conn, "MQ.SCHEDULE", queue, "schedule", "p", &daily).unwrap();
+    let every = ["EVERY", long, "OVERLAP", "ALLOW", "TIMES", "3"];
+    call!(*conn, "MQ.SCHEDULE", queue, "every", MARK, &every).unwrap();
     scene::wait_for_nothing_due(conn, queue);
     faults::let_time_act(conn, queue);
     let mut all: Vec<_> = take.iter().map(|what| name(what)).collect();
@@ -136,6 +140,11 @@ fn use_everything(wire: &mut Wire, queue: &str, ids: &[String]) {
         &["MQ.DONE", queue, some, "2", "RESULT", "r", "RETAIN", "5000"],
         &["MQ.EXTEND", queue, some, "1", "1"],
         &["MQ.CANCEL", queue, some],
+        &["MQ.SCHEDULES", queue, "0"],
+        &["MQ.FIRE", queue, "schedule"],
+        &["MQ.SCHEDULE", queue, "schedule", "p", "CRON", "* * * * *"],
+        &["MQ.SCHEDULE", queue, some, "p", "EVERY", "1000"],
+        &["MQ.UNSCHEDULE", queue, "schedule"],
         &["COPY", queue, "copy", "REPLACE"],
         &["MQ.DEQUEUE", queue, "COUNT", "100"],
         &["MQ.INFO", queue],
@@ -515,6 +524,10 @@ fn random_words_get_one_clear_reply_each() {
         "MQ.PURGE",
         "MQ.CANCEL",
         "MQ.INFO",
+        "MQ.SCHEDULE",
+        "MQ.UNSCHEDULE",
+        "MQ.SCHEDULES",
+        "MQ.FIRE",
         "MQ.HELP",
         "MQ.APPLY",
     ];

@@ -170,3 +170,33 @@ fn a_replica_tells_of_the_same_events_as_its_primary() {
         listeners[1].expect(&here, &queue, &expected);
     }
 }
+
+#[test]
+fn schedules_are_events_when_they_are_set_and_removed_and_their_runs_as_any_message() {
+    contract_on(Server::builder(), |lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let mut listener = Listener::start(lab, "Ed");
+        client.schedule(&queue, "a p EVERY 3600000");
+        client.schedule(&queue, "a p EVERY 3600000");
+        listener.expect(lab, &queue, &["mq.schedule"]);
+        client.ok(&format!("MQ.FIRE {queue} a"));
+        listener.expect(lab, &queue, &["mq.enqueue"]);
+        client.ok(&format!("MQ.FIRE {queue} a"));
+        client.ok(&format!("MQ.UNSCHEDULE {queue} none"));
+        client.ok(&format!("MQ.SCHEDULES {queue} 0"));
+        listener.expect(lab, &queue, &[]);
+        client.ok(&format!("MQ.UNSCHEDULE {queue} a"));
+        listener.expect(lab, &queue, &["mq.schedule"]);
+        client.cancel(&queue, "a");
+        listener.expect(lab, &queue, &["mq.cancel"]);
+        let before = lab.server.info("mq", "mq_total_runs");
+        let from = client.now() + 20;
+        client.schedule(&queue, &format!("b p EVERY 3600000 FROM {from}"));
+        client.ok(&format!("MQ.DEQUEUE {queue} BLOCK 0"));
+        let expected = ["mq.schedule", "mq.enqueue", "mq.dequeue"];
+        listener.expect(lab, &queue, &expected);
+        assert_ne!(lab.server.info("mq", "mq_total_runs"), before);
+        let tzdata = lab.server.info("mq", "mq_tzdata").unwrap();
+        assert!(tzdata.starts_with("20"), "{tzdata}");
+    });
+}

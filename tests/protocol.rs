@@ -183,7 +183,7 @@ fn get_is_a_map_with_its_fields_in_their_order() {
         client.enqueue(&queue, "payload", "ID a LOCK 5000 ATTEMPTS 3");
         let enqueued_at = client.message(&queue, "a").int("enqueued-at");
         let reply = bytes(&mut client, &format!("MQ.GET {queue} a"));
-        let head = map(lab, 15);
+        let head = map(lab, 16);
         assert!(reply.starts_with(&head), "{reply:?}");
         let strings = reply.replacen("+queued\r\n", "$6\r\nqueued\r\n", 1);
         let names = strings.replace("\r\n+", "\r\n$_");
@@ -203,6 +203,7 @@ fn get_is_a_map_with_its_fields_in_their_order() {
             format!("$5\r\ngroup\r\n{null}"),
             "$10\r\nexpires-at\r\n:0\r\n".to_string(),
             format!("$9\r\nretain-ms\r\n{null}"),
+            "$12\r\nscheduled-at\r\n:0\r\n".to_string(),
         ];
         assert_eq!(plain(&names[head.len()..]), plain(&expected.concat()));
     });
@@ -270,6 +271,7 @@ fn info_is_a_map_with_its_fields_in_their_order() {
             "work-p95-ms",
             "work-p99-ms",
             "results",
+            "schedules",
         ];
         assert!(reply.starts_with(&map(lab, fields.len())), "{reply:?}");
         let mut at = 0;

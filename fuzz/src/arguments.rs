@@ -1,14 +1,16 @@
 //! The arguments of every command: a command line as text, its words split at single blanks.
 
 use redis_mq_core::{
-    Backoff, Enqueue, Keep, Start, Timestamp, Verdict, MAX_GROUP_BYTES, MAX_HEADER_BYTES,
-    MAX_ID_BYTES, MAX_RESULT_BYTES, MAX_SPAN_MS,
+    Backoff, Calendar, Enqueue, Keep, Overlap, Schedule, Start, Times, Timestamp, Verdict,
+    MAX_GROUP_BYTES, MAX_HEADER_BYTES, MAX_ID_BYTES, MAX_NAME_BYTES, MAX_NAME_BYTES_ALLOW,
+    MAX_RESULT_BYTES, MAX_SPAN_MS,
 };
 
 use crate::commands::{
-    apply, cancel, dequeue, done, enqueue, extend, groups, mdequeue, mdone, menqueue, peek, purge,
-    redrive, result, scan, status,
+    apply, cancel, dequeue, done, enqueue, extend, fire, groups, mdequeue, mdone, menqueue, peek,
+    purge, redrive, result, scan, schedule, schedules, status, unschedule,
 };
+use crate::cron::Cron;
 use crate::error::Error;
 use crate::glob;
 use crate::parse::is;
@@ -116,6 +118,25 @@ pub fn run(data: &[u8]) {
             let names = request.group.into_iter();
             names.for_each(|name| assert!((1..=MAX_GROUP_BYTES).contains(&name.len())));
         }
+    } else if known("MQ.SCHEDULE") {
+        if let Some(request) = checked(schedule::parse(words)) {
+            check_schedule(&request);
+        }
+    } else if known("MQ.UNSCHEDULE") {
+        if let Some(names) = checked(unschedule::parse(words)) {
+            assert_eq!(
+                names.inspect(|name| check_id(name)).count(),
+                words.len() - 2
+            );
+        }
+    } else if known("MQ.SCHEDULES") {
+        if let Some(request) = checked(schedules::Schedules::parse(words)) {
+            assert!((1..=10_000).contains(&request.count));
+        }
+    } else if known("MQ.FIRE") {
+        if let Some(name) = checked(fire::parse(words)) {
+            check_id(name);
+        }
     } else if known("MQ.APPLY") {
         checked(apply::parse(words));
     }
@@ -162,6 +183,28 @@ fn check_enqueue(request: &Enqueue<'_>) {
     }
     assert!(request.priority.level() <= 9);
     assert!(request.headers.len() <= MAX_HEADER_BYTES);
+}
+
+fn check_schedule(request: &Schedule<'_>) {
+    check_enqueue(&request.message);
+    assert_eq!(request.message.start, Start::Default);
+    assert!(request.message.id.is_none());
+    let longest = match request.overlap {
+        Overlap::Allow => MAX_NAME_BYTES_ALLOW,
+        Overlap::Skip | Overlap::After => MAX_NAME_BYTES,
+    };
+    assert!((1..=longest).contains(&request.name.len()));
+    match request.times {
+        Times::Every(every) => check_span(every.millis(), 1000),
+        Times::Cron { expression, zone } => {
+            // Whatever it says, the search for a match ends.
+            Cron.next(expression, zone, Timestamp::ZERO);
+        }
+    }
+    assert_ne!(request.most, Some(0));
+    for instant in [request.from, request.until].into_iter().flatten() {
+        assert!(instant <= Timestamp::MAX);
+    }
 }
 
 fn check_dequeue(request: &dequeue::Dequeue) {

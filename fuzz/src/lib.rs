@@ -21,6 +21,8 @@ pub mod clock;
 pub mod commands;
 #[path = "../../src/config.rs"]
 pub mod config;
+#[path = "../../src/cron/mod.rs"]
+pub mod cron;
 #[path = "../../src/datatype.rs"]
 pub mod datatype;
 #[path = "../../src/error.rs"]

@@ -59,6 +59,11 @@ pub struct Moment {
     shift_ms: i64,
 }
 
+/// The steady time less the server's clock, in milliseconds: it falls when the clock is set forward.
+pub fn shift_ms() -> i64 {
+    SHIFT_MS.load(Ordering::Relaxed)
+}
+
 /// The moment of the running command: the same for all of it where the server keeps one.
 #[inline]
 pub fn now(ctx: &Ctx) -> Moment {
@@ -189,6 +194,12 @@ impl Moment {
     pub fn server(self) -> Now {
         let us = self.steady.micros();
         Now::from_micros(us.saturating_add_signed(-self.shift_ms * 1000))
+    }
+
+    /// When the server's clock shows `instant`, in steady time, unless it is set before.
+    #[inline]
+    pub fn when_clock_shows(self, instant: Timestamp) -> Timestamp {
+        moved(instant, self.shift_ms)
     }
 
     /// The moment in the time of a queue.

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use redis_mq_core::{BatchResult, Delivery, EoqWaits, Span};
+use redis_mq_core::{BatchResult, Delivery, EoqWaits, Span, Timestamp};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
@@ -160,8 +160,8 @@ enum Got {
 /// Replies a delivery, with the name of its queue in front if that is given.
 #[inline]
 pub fn reply(ctx: &Ctx, queue: Option<KeyName<'_>>, time: QueueTime, delivery: &Delivery<'_>) {
-    let has_more =
-        !(delivery.headers.is_empty() && delivery.group.is_empty()) || delivery.batch.is_some();
+    let is_rare = delivery.batch.is_some() || delivery.scheduled_at != Timestamp::ZERO;
+    let has_more = is_rare || !(delivery.headers.is_empty() && delivery.group.is_empty());
     ctx.reply_array(6 + usize::from(has_more) + usize::from(queue.is_some()));
     if let Some(queue) = queue {
         ctx.reply_bulk(queue.bytes());
@@ -182,10 +182,16 @@ pub fn reply(ctx: &Ctx, queue: Option<KeyName<'_>>, time: QueueTime, delivery: &
 fn reply_more(ctx: &Ctx, delivery: &Delivery<'_>) {
     let more = [("headers", delivery.headers), ("group", delivery.group)];
     let told = more.iter().filter(|(_, value)| !value.is_empty());
-    ctx.reply_map(told.clone().count() + usize::from(delivery.batch.is_some()));
+    let is_run = delivery.scheduled_at != Timestamp::ZERO;
+    let rare = usize::from(is_run) + usize::from(delivery.batch.is_some());
+    ctx.reply_map(told.clone().count() + rare);
     for (name, value) in told {
         ctx.reply_bulk(name.as_bytes());
         ctx.reply_bulk(value);
+    }
+    if is_run {
+        ctx.reply_bulk(b"scheduled-at");
+        ctx.reply_integer(delivery.scheduled_at.millis());
     }
     if let Some(batch) = delivery.batch {
         ctx.reply_bulk(b"batch");
@@ -241,6 +247,8 @@ impl Waiting for Consumer {
         let queue = turn::peek(ctx, name, |queue| {
             let settled = !queue.is_unsettled(now.steady());
             let due = queue.next_due_by_server(now.steady());
+            let run = queue.next_run().map(|run| now.when_clock_shows(run));
+            let due = [due, run].into_iter().flatten().min();
             // The timer's look settles the time.
             let due = if settled {
                 due

@@ -64,7 +64,25 @@ impl<'a> Options<'a> {
         } else if is(option, "AT") {
             let at = args.integer("AT", 0, MAX_INSTANT_MS)?;
             once(&mut self.start, Start::At(Timestamp::from_millis(at)))
-        } else if is(option, "LOCK") {
+        } else if is(option, "JOIN") {
+            once(&mut self.join, args.bytes("JOIN", 1, MAX_ID_LEN)?)
+        } else if is(option, "REQUEUE") {
+            flag(&mut self.requeue)
+        } else if is(option, "UPDATE") {
+            flag(&mut self.update)
+        } else {
+            self.read_of_message(option, args)
+        }
+    }
+
+    /// The same for what does not depend on when a message is accepted, or on what has its id already.
+    #[inline]
+    pub fn read_of_message<L: ArgList<'a>>(
+        &mut self,
+        option: &[u8],
+        args: &mut Cursor<L>,
+    ) -> Result<(), Error> {
+        if is(option, "LOCK") {
             let lock = Span::from_millis(args.duration("LOCK", 1)?);
             once(&mut self.lock, lock)
         } else if is(option, "ATTEMPTS") {
@@ -84,12 +102,6 @@ impl<'a> Options<'a> {
         } else if is(option, "RETAIN") {
             let retain = Span::from_millis(args.duration("RETAIN", 0)?);
             once(&mut self.retain, retain)
-        } else if is(option, "JOIN") {
-            once(&mut self.join, args.bytes("JOIN", 1, MAX_ID_LEN)?)
-        } else if is(option, "REQUEUE") {
-            flag(&mut self.requeue)
-        } else if is(option, "UPDATE") {
-            flag(&mut self.update)
         } else {
             Err(Error::Syntax)
         }

@@ -31,7 +31,7 @@ pub fn reply(ctx: &Ctx, time: QueueTime, message: &View<'_>) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(15 + usize::from(message.batch.is_some()));
+    ctx.reply_map(16 + usize::from(message.batch.is_some()));
     bulk("id", message.id.bytes());
     bulk("status", message.status.name().as_bytes());
     bulk("payload", message.payload);
@@ -53,6 +53,7 @@ pub fn reply(ctx: &Ctx, time: QueueTime, message: &View<'_>) {
         Some(span) => ctx.reply_integer(span.millis()),
         None => ctx.reply_null(),
     }
+    number("scheduled-at", message.scheduled_at.millis());
     if let Some(batch) = message.batch {
         ctx.reply_bulk(b"batch");
         reply_batch(ctx, batch);

@@ -26,7 +26,7 @@ fn reply(ctx: &Ctx, time: QueueTime, queue: &Queue) {
             None => ctx.reply_null(),
         }
     };
-    ctx.reply_map(Status::ALL.len() + 30);
+    ctx.reply_map(Status::ALL.len() + 31);
     for (status, count) in Status::ALL.iter().zip(info.counts) {
         number(status.name(), count);
     }
@@ -83,6 +83,7 @@ fn reply(ctx: &Ctx, time: QueueTime, queue: &Queue) {
         }
     }
     number("results", info.results as u64);
+    number("schedules", info.schedules as u64);
 }
 
 impl Command for MqInfo {

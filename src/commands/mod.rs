@@ -9,6 +9,7 @@ pub mod dequeue;
 pub mod done;
 pub mod enqueue;
 pub mod extend;
+pub mod fire;
 pub mod get;
 pub mod groups;
 pub mod help;
@@ -27,7 +28,10 @@ pub mod purge;
 pub mod redrive;
 pub mod result;
 pub mod scan;
+pub mod schedule;
+pub mod schedules;
 pub mod status;
+pub mod unschedule;
 
 use crate::record;
 use crate::redis::Registered;
@@ -46,6 +50,9 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<limit::MqLimit>(),
     Registered::of::<pause::MqPause>(),
     Registered::of::<pause::MqResume>(),
+    Registered::of::<schedule::MqSchedule>(),
+    Registered::of::<unschedule::MqUnschedule>(),
+    Registered::of::<fire::MqFire>(),
     Registered::of::<redrive::MqRedrive>(),
     Registered::of::<purge::MqPurge>(),
     Registered::of::<status::MqStatus>(),
@@ -56,6 +63,7 @@ pub const COMMANDS: &[Registered] = &[
     Registered::of::<latency::MqLatency>(),
     Registered::of::<groups::MqGroups>(),
     Registered::of::<limits::MqLimits>(),
+    Registered::of::<schedules::MqSchedules>(),
     Registered::of::<help::MqHelp>(),
     Registered::of::<apply::MqApply>(),
 ];
@@ -115,10 +123,13 @@ mod tests {
 
     /// How many words the argument has at least.
     fn fewest(argument: &Argument) -> usize {
+        let word = usize::from(!argument.token.is_empty());
         match argument.kind {
             _ if argument.optional => 0,
-            Kind::Block(parts) => parts.iter().map(fewest).sum(),
-            _ => 1,
+            Kind::Token => 1,
+            Kind::Block(parts) => word + parts.iter().map(fewest).sum::<usize>(),
+            Kind::OneOf(parts) => word + parts.iter().map(fewest).min().unwrap_or(0),
+            _ => word + 1,
         }
     }
 

@@ -287,6 +287,11 @@ impl Flags {
             || self.has(raw::REDISMODULE_CTX_FLAGS_LUA)
     }
 
+    /// Whether the server would refuse a command that needs memory.
+    pub fn is_out_of_memory(self) -> bool {
+        self.has(raw::REDISMODULE_CTX_FLAGS_OOM)
+    }
+
     /// Whether the server may evict keys when memory runs out.
     pub fn may_evict(self) -> bool {
         self.has(raw::REDISMODULE_CTX_FLAGS_EVICT)

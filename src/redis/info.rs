@@ -1,6 +1,6 @@
 //! The module's part of the `INFO` command.
 
-use std::ffi::{c_int, CStr};
+use std::ffi::{c_int, CStr, CString};
 
 use redis_module::raw;
 
@@ -37,6 +37,17 @@ impl InfoWriter {
         unsafe {
             if let Some(add) = raw::RedisModule_InfoAddFieldULongLong {
                 add(self.raw, name.as_ptr(), value);
+            }
+        }
+    }
+
+    /// Adds a field of a word or two without line breaks.
+    pub fn text(&mut self, name: &CStr, value: &str) {
+        let value = CString::new(value).unwrap_or_default();
+        // SAFETY: the context of the running callback and NUL-terminated strings, which the server copies.
+        unsafe {
+            if let Some(add) = raw::RedisModule_InfoAddFieldCString {
+                add(self.raw, name.as_ptr(), value.as_ptr());
             }
         }
     }

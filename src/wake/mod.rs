@@ -44,6 +44,8 @@ struct State {
     max_dead: u32,
     /// How long a queue stays that nobody uses, as it was last.
     idle_ms: u64,
+    /// The steady time less the server's clock, as it was last.
+    shift_ms: i64,
     /// The running timer, and the instant it fires at.
     timer: Option<(TimerId, u64)>,
 }
@@ -56,6 +58,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     last_asked: None,
     max_dead: 0,
     idle_ms: 0,
+    shift_ms: 0,
     timer: None,
 });
 
@@ -198,13 +201,15 @@ impl State {
     }
 
     /// Where queues are to keep fewer dead letters than before, or to go sooner by themselves, those at
-    /// rest have to learn of it.
+    /// rest have to learn of it. Runs of schedules are due sooner when the clock was set forward.
     fn check_settings(&mut self) {
         let (max_dead, idle_ms) = (config::max_dead(), config::idle_ms());
         let fewer = max_dead < mem::replace(&mut self.max_dead, max_dead);
         let before = mem::replace(&mut self.idle_ms, idle_ms);
         let sooner = idle_ms != 0 && (before == 0 || idle_ms < before);
-        if fewer || sooner {
+        let shift_ms = clock::shift_ms();
+        let forward = shift_ms < mem::replace(&mut self.shift_ms, shift_ms);
+        if fewer || sooner || forward {
             self.rounds.begin_anew();
         }
     }

@@ -184,6 +184,34 @@ impl Client {
         Fields(self.ok(&format!("MQ.INFO {queue}")).fields())
     }
 
+    /// MQ.SCHEDULE with the words that come behind the name; gives the change and the next run.
+    #[track_caller]
+    pub fn schedule(&mut self, queue: &str, words: &str) -> (String, i64) {
+        let reply = self.ok(&format!("MQ.SCHEDULE {queue} {words}"));
+        let fields = reply.items();
+        assert_eq!(fields.len(), 2, "{reply:?}");
+        (fields[0].text(), fields[1].int())
+    }
+
+    /// MQ.SCHEDULES, all pages, by name.
+    #[track_caller]
+    pub fn schedules(&mut self, queue: &str) -> Vec<Fields> {
+        let (mut all, mut cursor) = (Vec::new(), "0".to_owned());
+        loop {
+            let page = self.ok(&format!("MQ.SCHEDULES {queue} {cursor} COUNT 2"));
+            if page.is_nil() {
+                return all;
+            }
+            let schedules = page.items()[1].items().iter();
+            all.extend(schedules.map(|one| Fields(one.fields())));
+            cursor = page.items()[0].text();
+            if cursor == "0" {
+                all.sort_by_key(|one| one.text("name"));
+                return all;
+            }
+        }
+    }
+
     /// MQ.CANCEL.
     #[track_caller]
     pub fn cancel(&mut self, queue: &str, ids: &str) -> i64 {

@@ -69,6 +69,12 @@ impl Delivery {
         String::from_utf8_lossy(&self.id).into_owned()
     }
 
+    /// The instant that its schedule meant, if it has one.
+    pub fn scheduled_at(&self) -> Option<i64> {
+        let text = String::from_utf8_lossy(self.more.get("scheduled-at")?);
+        Some(text.parse().expect("an instant"))
+    }
+
     /// The payload as text.
     pub fn payload(&self) -> String {
         String::from_utf8_lossy(&self.payload).into_owned()
@@ -81,7 +87,13 @@ fn more(value: &Value) -> BTreeMap<String, Vec<u8>> {
     assert!(!fields.is_empty(), "a seventh element that tells nothing");
     fields
         .into_iter()
-        .map(|(name, value)| (name, value.bytes().to_vec()))
+        .map(|(name, value)| {
+            let told = match value {
+                Value::Int(number) => number.to_string().into_bytes(),
+                other => other.bytes().to_vec(),
+            };
+            (name, told)
+        })
         .collect()
 }
 

@@ -43,6 +43,8 @@ pub fn moment_of(effects: &[u8]) -> Option<Now> {
     Some(Now::from_micros(frame.now_us))
 }
 
+const NO_SCHEDULE: ApplyError = ApplyError::Diverged("a schedule is not there");
+
 impl Queue {
     /// Applies the effects of one turn of the primary, or one chunk of a snapshot.
     ///
@@ -165,6 +167,22 @@ impl Queue {
             Effect::GroupDue { group } => {
                 let group = self.find_group(group);
                 self.group_due(group.ok_or(ApplyError::Diverged("a group is not there"))?);
+            }
+            Effect::Schedule { definition } => {
+                self.kinds.scheduled = true;
+                self.take_schedule(definition);
+            }
+            Effect::Unschedule { name } => {
+                let place = self.find_schedule(name);
+                self.drop_schedule(place.ok_or(NO_SCHEDULE)?);
+            }
+            Effect::Run {
+                name,
+                outcome,
+                next,
+            } => {
+                let place = self.find_schedule(name).ok_or(NO_SCHEDULE)?;
+                self.take_run(place, *outcome, *next)?;
             }
             Effect::Forget { key } => {
                 let slot = self.letter(key)?;

@@ -42,6 +42,10 @@ pub struct Kinds {
     pub paused: bool,
     /// A pause ended.
     pub resumed: bool,
+    /// A schedule was set, or is no more.
+    pub scheduled: bool,
+    /// Runs of schedules that were enqueued.
+    pub runs: u64,
     /// A part of a snapshot was read: its totals are of the past.
     pub(crate) loaded: bool,
 }

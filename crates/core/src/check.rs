@@ -24,6 +24,9 @@ impl Queue {
         self.check_released(&held)?;
         self.check_timers(&held)?;
         self.check_results()?;
+        if let Some(schedules) = &self.schedules {
+            schedules.check()?;
+        }
         same("time that can be", &self.can_be_ahead(self.ahead_ms), &true)?;
         let bodies: usize = held
             .iter()

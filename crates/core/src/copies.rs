@@ -28,6 +28,7 @@ struct OwnedExtras {
     group: Box<[u8]>,
     retain: Option<Span>,
     expiry: Option<Expiry>,
+    scheduled: Timestamp,
 }
 
 impl WaitingCopy {
@@ -44,6 +45,7 @@ impl WaitingCopy {
                     group: content.extras.group.into(),
                     retain: content.extras.retain,
                     expiry: content.extras.expiry,
+                    scheduled: content.extras.scheduled,
                 })
             }),
         }
@@ -58,12 +60,13 @@ impl WaitingCopy {
                 retain: extras.retain,
                 expiry: extras.expiry,
                 batch: 0,
+                scheduled: extras.scheduled,
             },
             None => Extras::default(),
         }
     }
 
-    fn relocate(&mut self, mover: &mut impl Relocate) {
+    pub fn relocate(&mut self, mover: &mut impl Relocate) {
         mover.slice(&mut self.payload);
         if let Some(extras) = &mut self.extras {
             mover.value(extras);
@@ -77,7 +80,7 @@ impl WaitingCopy {
     }
 
     /// Bytes it holds elsewhere.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let extras = |extras: &OwnedExtras| {
             size_of::<OwnedExtras>() + extras.headers.len() + extras.group.len()
         };

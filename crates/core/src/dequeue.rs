@@ -31,6 +31,8 @@ pub struct Delivery<'a> {
     pub group: &'a [u8],
     /// How the batch has ended that the message follows.
     pub batch: Option<BatchResult>,
+    /// The instant that its schedule meant, by the server's clock; zero for a message of no schedule.
+    pub scheduled_at: Timestamp,
     /// How many deliveries of the same call come after this one.
     pub left: usize,
 }
@@ -146,6 +148,7 @@ impl Queue {
                 Some(_) => self.batch_result(slot),
                 None => None,
             },
+            scheduled_at: message.scheduled(),
             left,
         }
     }

@@ -19,6 +19,7 @@ use crate::limits_form::{
 };
 use crate::message::{Limits, Own};
 use crate::released::Return;
+use crate::schedules::{Definition, RunOutcome};
 use crate::types::{Priority, Span, Timestamp, Token, MAX_SPAN_MS};
 
 /// One change of a queue.
@@ -107,6 +108,20 @@ pub(crate) enum Effect<'a> {
     GroupDue {
         group: &'a [u8],
     },
+    /// A schedule is made, or replaced.
+    Schedule {
+        definition: Definition<'a>,
+    },
+    /// A schedule goes.
+    Unschedule {
+        name: &'a [u8],
+    },
+    /// The time of a schedule's next run has come: what became of the run, and when the one after it is.
+    Run {
+        name: &'a [u8],
+        outcome: RunOutcome,
+        next: Option<Timestamp>,
+    },
     /// Tokens go on behind this one.
     TokensAfter {
         token: Token,
@@ -139,6 +154,8 @@ pub(crate) struct Extras<'a> {
     pub retain: Option<Span>,
     /// The number of the batch that a new message is a member of, or follows; 0 for none.
     pub batch: u32,
+    /// The instant that its schedule meant; zero for a message of no schedule.
+    pub scheduled: Timestamp,
 }
 
 /// What an update does to the time of a queued message.
@@ -175,6 +192,9 @@ const FOLLOW_UP: u8 = 24;
 const LIMITS: u8 = 32;
 const PAUSE: u8 = 33;
 const GROUP_DUE: u8 = 34;
+const SCHEDULE: u8 = 40;
+const UNSCHEDULE: u8 = 41;
+const RUN: u8 = 42;
 
 /// The last effect that version 1 knows.
 const LAST_OF_VERSION_1: u8 = TOKENS_AFTER;
@@ -313,6 +333,24 @@ impl<'a> Effect<'a> {
                 out.push(GROUP_DUE);
                 put_bytes(out, group);
             }
+            Self::Schedule { definition } => {
+                out.push(SCHEDULE);
+                definition.write(out);
+            }
+            Self::Unschedule { name } => {
+                out.push(UNSCHEDULE);
+                put_bytes(out, name);
+            }
+            Self::Run {
+                name,
+                outcome,
+                next,
+            } => {
+                out.push(RUN);
+                put_bytes(out, name);
+                out.push(outcome.code());
+                put_number(out, next.map_or(0, Timestamp::millis));
+            }
             Self::TokensAfter { token } => {
                 out.push(TOKENS_AFTER);
                 put_number(out, token.value());
@@ -373,6 +411,24 @@ impl<'a> Effect<'a> {
             GROUP_DUE => {
                 let group = reader.bytes()?;
                 return Ok(Self::GroupDue { group });
+            }
+            SCHEDULE => {
+                let definition = Definition::read(reader)?;
+                return Ok(Self::Schedule { definition });
+            }
+            UNSCHEDULE => {
+                let name = reader.bytes()?;
+                return Ok(Self::Unschedule { name });
+            }
+            RUN => {
+                let name = reader.bytes()?;
+                let outcome = RunOutcome::read(reader)?;
+                let next = Some(read_instant(reader)?).filter(|next| *next != Timestamp::ZERO);
+                return Ok(Self::Run {
+                    name,
+                    outcome,
+                    next,
+                });
             }
             AHEAD => {
                 let ms = reader.number()?;
@@ -533,6 +589,7 @@ impl<'a> Content<'a> {
             timer: None,
             group,
             batch: None,
+            scheduled: self.extras.scheduled,
         }
     }
 }
@@ -543,6 +600,7 @@ const EXPIRY: u64 = 4;
 const GROUP: u64 = 6;
 const RETAIN: u64 = 10;
 const BATCH: u64 = 8;
+const SCHEDULED: u64 = 24;
 
 /// The field of a retry.
 const RETRY_REASON: u64 = 2;
@@ -550,14 +608,16 @@ const RETRY_REASON: u64 = 2;
 impl<'a> Extras<'a> {
     #[inline]
     pub fn is_none(&self) -> bool {
-        self.headers.is_empty()
-            && self.expiry.is_none()
-            && self.group.is_empty()
-            && self.batch == 0
-            && self.retain.is_none()
+        *self == Self::default()
     }
 
     pub fn put_fields(&self, out: &mut Vec<u8>) {
+        self.put_first_fields(out);
+        self.put_last_fields(out);
+    }
+
+    /// Those in front of the fields that only a message has.
+    pub fn put_first_fields(&self, out: &mut Vec<u8>) {
         if !self.headers.is_empty() {
             put_field(out, HEADERS, self.headers);
         }
@@ -572,6 +632,13 @@ impl<'a> Extras<'a> {
         }
         if let Some(retain) = self.retain {
             put_numbers(out, RETAIN, &[retain.millis()]);
+        }
+    }
+
+    /// Those behind them.
+    pub fn put_last_fields(&self, out: &mut Vec<u8>) {
+        if self.scheduled != Timestamp::ZERO {
+            put_numbers(out, SCHEDULED, &[self.scheduled.millis()]);
         }
     }
 
@@ -598,6 +665,10 @@ impl<'a> Extras<'a> {
             }
             BATCH => {
                 self.batch = field.read(read_batch_number)?;
+                Ok(())
+            }
+            SCHEDULED => {
+                self.scheduled = field.read(read_instant)?;
                 Ok(())
             }
             _ => field.pass_over(),

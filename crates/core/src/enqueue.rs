@@ -159,7 +159,7 @@ impl<'a> Enqueue<'a> {
 
     /// What becomes of it if it is accepted at `now`; `enqueued` is what it keeps of an update.
     #[inline]
-    fn content(&self, now: Timestamp, enqueued: Timestamp) -> Content<'a> {
+    pub(crate) fn content(&self, now: Timestamp, enqueued: Timestamp) -> Content<'a> {
         Content {
             payload: self.payload,
             limits: self.limits(),
@@ -174,6 +174,7 @@ impl<'a> Enqueue<'a> {
                 }),
                 retain: self.retain,
                 batch: 0,
+                scheduled: Timestamp::ZERO,
             },
         }
     }

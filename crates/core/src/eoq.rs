@@ -50,10 +50,13 @@ impl EoqWaits<'_> {
 
 impl Queue {
     /// How long a poller that got nothing waits: what is left of the shared wait, or a new one.
-    /// Never beyond the time when a message becomes ready.
+    /// Never beyond the time when a message becomes ready, or a schedule's is to be enqueued.
     pub fn eoq_wait(&mut self, turn: &mut Turn<'_>, waits: EoqWaits<'_>) -> Span {
         let now = turn.now.instant();
-        let longest = self.until_ready(now);
+        let mut longest = self.until_ready(now);
+        if let Some(run) = self.next_run() {
+            longest = longest.min(turn.clock().until(run));
+        }
         let left = self.eoq_left(now);
         if left != Span::ZERO {
             return left.min(longest);

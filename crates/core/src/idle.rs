@@ -24,7 +24,7 @@ impl Idleness {
 impl Queue {
     /// Whether there is nothing in the queue: messages, or anything of groups.
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.is_empty() && self.groups.is_none()
+        self.is_empty() && self.groups.is_none() && self.schedules.is_none()
     }
 
     /// From when on the queue may go, if nothing happens until then: it has held nothing and had no

@@ -45,6 +45,8 @@ pub struct View<'a> {
     pub retain: Option<Span>,
     /// How the batch has ended so far that it follows.
     pub batch: Option<BatchResult>,
+    /// The instant that its schedule meant, by the server's clock; zero for a message of no schedule.
+    pub scheduled_at: Timestamp,
 }
 
 /// A queue at one moment.
@@ -73,6 +75,8 @@ pub struct Info<'a> {
     pub held: usize,
     /// Groups that have messages, or something of their own.
     pub groups: usize,
+    /// Schedules.
+    pub schedules: usize,
     /// What keeps messages that are ready from consumers, a pause aside.
     pub limited: Option<Limited>,
     /// Results that are kept.
@@ -155,6 +159,7 @@ impl Queue {
                     Some(_) => Timestamp::ZERO,
                 },
                 retain: message.retain(),
+                scheduled_at: message.scheduled(),
             });
         };
         let extras = copy.extras();
@@ -183,6 +188,7 @@ impl Queue {
                 _ => Timestamp::ZERO,
             },
             retain: extras.retain,
+            scheduled_at: extras.scheduled,
         })
     }
 
@@ -214,6 +220,10 @@ impl Queue {
             paused_until: self.paused_until(now),
             held: self.held(),
             groups: self.groups.as_ref().map_or(0, |groups| groups.len()),
+            schedules: self
+                .schedules
+                .as_ref()
+                .map_or(0, |schedules| schedules.len()),
             limited: self.limited(moment),
             results: self.results_at(now),
             refused: self.refused,

@@ -37,6 +37,7 @@ mod batches;
 mod bounds;
 mod bounds_form;
 mod bulk;
+mod calendar;
 mod cancel;
 mod changes;
 mod check;
@@ -77,6 +78,7 @@ mod resting;
 mod results;
 mod results_form;
 mod scan;
+mod schedules;
 mod sequence;
 mod slab;
 mod snapshot;
@@ -92,6 +94,7 @@ pub use backoff::exp_backoff;
 pub use batches::BatchResult;
 pub use bounds::Limited;
 pub use bulk::{BatchRefused, FollowUp};
+pub use calendar::Calendar;
 pub use changes::{Changes, Kinds, Mark};
 pub use codec::Damaged;
 pub use control::Full;
@@ -112,6 +115,10 @@ pub use rate::Rate;
 pub use relocate::Relocate;
 pub use resting::Resting;
 pub use scan::{ForeignCursor, Scanned};
+pub use schedules::{
+    Overlap, RunOutcome, Schedule, ScheduleChange, ScheduleError, ScheduleView, Scheduled, Times,
+    LEAST_EVERY, MAX_CRON_BYTES, MAX_NAME_BYTES, MAX_NAME_BYTES_ALLOW, MAX_ZONE_BYTES,
+};
 pub use snapshot::{Loader, SNAPSHOT_VERSION};
 pub use turn::{Log, Replication, Turn};
 pub use types::{Now, Priority, Settings, Span, Status, Timestamp, Token, MAX_SPAN_MS};

@@ -381,6 +381,12 @@ impl Message {
         self.own_part().and_then(own::batch)
     }
 
+    /// The instant that its schedule meant; zero for a message of no schedule.
+    #[inline]
+    pub fn scheduled(&self) -> Timestamp {
+        self.own_part().map(own::scheduled).unwrap_or_default()
+    }
+
     /// What the producer sent beside the payload; empty for nothing.
     #[inline]
     pub fn headers(&self) -> &[u8] {

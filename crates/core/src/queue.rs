@@ -18,6 +18,7 @@ use crate::link::List;
 use crate::message::{Message, State};
 use crate::released::Places;
 use crate::results::Results;
+use crate::schedules::Schedules;
 use crate::slab::Slab;
 use crate::timers::Timers;
 use crate::turn::{Frame, Turn};
@@ -64,6 +65,8 @@ pub struct Queue {
     pub(crate) watched: Option<Vec<EndOf>>,
     /// Follow-ups and what they wait for; none where there are no batches.
     pub(crate) batches: Option<Box<Batches>>,
+    /// What the queue enqueues by itself; none where nothing is.
+    pub(crate) schedules: Option<Box<Schedules>>,
     /// What the running step has done.
     pub(crate) kinds: Kinds,
     /// A hint of the primary: neither replicated nor kept.
@@ -153,6 +156,7 @@ impl Queue {
             results: None,
             watched: None,
             batches: None,
+            schedules: None,
             kinds: Kinds::default(),
             eoq: Eoq::default(),
             hasher: FixedState::with_seed(seed),
@@ -495,6 +499,7 @@ impl Queue {
             + self.latency.as_ref().map_or(0, |latency| latency.bytes())
             + self.results.as_ref().map_or(0, |results| results.bytes())
             + self.batches.as_ref().map_or(0, |batches| batches.bytes())
+            + (self.schedules.as_ref()).map_or(0, |schedules| schedules.bytes())
             + self.body_bytes
             + self.rare_bytes
     }

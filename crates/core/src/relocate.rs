@@ -61,6 +61,10 @@ impl Queue {
                 .results
                 .as_mut()
                 .is_some_and(|results| results.relocate(at as usize, mover)),
+            6 => {
+                let schedules = self.schedules.as_mut();
+                schedules.is_some_and(|schedules| schedules.relocate(at as usize, mover))
+            }
             _ => return None,
         };
         let next = if more {

@@ -22,14 +22,14 @@ pub struct Resting {
 }
 
 impl Queue {
-    /// The queue at rest; none if it holds messages or groups.
+    /// The queue at rest; none if it holds messages, groups or schedules.
     pub fn rest(&self) -> Option<Resting> {
         if !self.holds_nothing() {
             return None;
         }
         let mut chunks = Vec::new();
         self.snapshot(|chunk| chunks.push(chunk.into()));
-        // Without messages and groups there is the header only.
+        // Without these there is the header only.
         let snapshot = chunks.pop().filter(|_| chunks.is_empty())?;
         Some(Resting {
             snapshot,

@@ -14,6 +14,7 @@ use crate::fields::{end_fields, put_field, put_numbers, read_fields};
 use crate::message::{Cause, Message, State};
 use crate::queue::{Queue, Totals};
 use crate::results_form::RESULT;
+use crate::schedules::Definition;
 use crate::turn::Frame;
 use crate::types::{Timestamp, Token};
 
@@ -34,6 +35,8 @@ const MESSAGES: u8 = 2;
 /// Groups that have something of their own, in front of the messages.
 const GROUPS: u8 = 3;
 
+/// Schedules, behind the groups.
+const SCHEDULES: u8 = 4;
 /// Batches, in front of the messages.
 const BATCHES: u8 = 5;
 
@@ -61,6 +64,8 @@ const AHEAD: u64 = 28;
 
 /// A field of the header: how many results follow behind the messages.
 const RESULTS: u64 = 30;
+/// A field of the header: how many schedules follow.
+const SCHEDULES_IN_ALL: u64 = 38;
 
 /// Fields of the header: totals that version 1 does not count.
 const TOTAL_EXPIRED: u64 = 1;
@@ -122,6 +127,9 @@ impl Queue {
         if self.results.is_some() {
             put_numbers(&mut out, RESULTS, &[self.results_len() as u64]);
         }
+        if let Some(schedules) = &self.schedules {
+            put_numbers(&mut out, SCHEDULES_IN_ALL, &[schedules.len() as u64]);
+        }
         if out.len() > end {
             end_fields(&mut out);
             out[VERSION_AT] = VERSION_2;
@@ -138,6 +146,20 @@ impl Queue {
                 out.clear();
             }
         });
+        if !out.is_empty() {
+            sink(&out);
+            out.clear();
+        }
+        for definition in self.definitions() {
+            if out.is_empty() {
+                out.extend_from_slice(&[SNAPSHOT_MARK, VERSION_2, SCHEDULES]);
+            }
+            definition.write(&mut out);
+            if out.len() >= CHUNK_BYTES {
+                sink(&out);
+                out.clear();
+            }
+        }
         if !out.is_empty() {
             sink(&out);
             out.clear();
@@ -260,6 +282,7 @@ impl Queue {
                 expiry: self.expiry(slot),
                 retain: message.retain(),
                 batch: message.batch().unwrap_or_default(),
+                scheduled: message.scheduled(),
             },
         }
     }
@@ -287,7 +310,8 @@ impl Queue {
                 put_numbers(out, SINCE, &[since.millis()]);
             }
         }
-        self.content(slot).extras.put_fields(out);
+        let content = self.content(slot);
+        content.extras.put_first_fields(out);
         let extras = self.copy(slot).map(WaitingCopy::extras);
         if let Some(extras) = extras.filter(|extras| !extras.is_none()) {
             let mut fields = Vec::new();
@@ -307,6 +331,7 @@ impl Queue {
         if self.batches.is_some() && message.state() != State::Waiting && self.is_follow_up(slot) {
             put_field(out, FOLLOWS, &[]);
         }
+        content.extras.put_last_fields(out);
         let any = out.len() > start;
         if any {
             end_fields(out);
@@ -328,6 +353,7 @@ impl Queue {
             HEADER => {
                 let messages = self.read_totals(&mut reader)?;
                 let mut results = 0;
+                let mut schedules = 0;
                 if version == VERSION_2 {
                     read_fields(&mut reader, |field| match field.number {
                         AHEAD => {
@@ -336,6 +362,10 @@ impl Queue {
                                 return Err(Damaged("a queue's time that is ahead of all times"));
                             }
                             self.ahead_ms = ahead_ms;
+                            Ok(())
+                        }
+                        SCHEDULES_IN_ALL => {
+                            schedules = field.read(Reader::number)?;
                             Ok(())
                         }
                         TOTAL_EXPIRED => {
@@ -361,7 +391,11 @@ impl Queue {
                 if !reader.is_empty() {
                     return Err(Damaged("bytes behind the header"));
                 }
-                Ok(Some(Expected { messages, results }))
+                Ok(Some(Expected {
+                    messages,
+                    results,
+                    schedules,
+                }))
             }
             MESSAGES => {
                 while !reader.is_empty() {
@@ -381,12 +415,22 @@ impl Queue {
                 }
                 Ok(None)
             }
+            SCHEDULES if version == VERSION_2 => {
+                while !reader.is_empty() {
+                    let definition = Definition::read(&mut reader)?;
+                    if self.find_schedule(definition.name).is_some() {
+                        return Err(Damaged("a schedule that is there twice"));
+                    }
+                    self.take_schedule(&definition);
+                }
+                Ok(None)
+            }
             _ => Err(Damaged("an unknown chunk")),
         }
     }
 
     fn read_totals(&mut self, reader: &mut Reader<'_>) -> Result<u64, Damaged> {
-        if !self.is_empty() {
+        if !self.is_empty() || self.schedules.is_some() {
             return Err(Damaged("a header behind messages"));
         }
         let frame = Frame::read(reader)?;
@@ -624,6 +668,7 @@ fn no_batch(content: &Content<'_>) -> Result<(), Damaged> {
 pub(crate) struct Expected {
     messages: u64,
     results: u64,
+    schedules: u64,
 }
 
 /// Builds a queue from the chunks of [`Queue::snapshot`], whatever the bytes.
@@ -664,7 +709,7 @@ impl Loader {
     /// The queue.
     ///
     /// # Errors
-    /// If there are not as many messages and results as the header says.
+    /// If there are not as many messages, results and schedules as the header says.
     pub fn finish(self) -> Result<Queue, Damaged> {
         if !self.queue.are_batches_met() {
             return Err(Damaged("a batch that has no messages"));
@@ -672,6 +717,7 @@ impl Loader {
         let there = Expected {
             messages: self.queue.len() as u64,
             results: self.queue.results_len() as u64,
+            schedules: self.queue.schedules_len() as u64,
         };
         if self.expected == Some(there) {
             Ok(self.queue)

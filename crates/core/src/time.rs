@@ -32,6 +32,9 @@ impl Queue {
         if !self.has_quiet_results(now) {
             self.let_results_go(turn);
         }
+        if self.schedules.is_some() {
+            self.let_runs_begin(turn);
+        }
     }
 
     /// Whether time has something left to do.

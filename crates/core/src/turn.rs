@@ -6,6 +6,7 @@
 //! over in order, a message finished) follow from the command's own words and the queue's state,
 //! frame included. For those the log says [`Replication::Verbatim`].
 
+use crate::calendar::{Calendar, NoCalendar};
 use crate::codec::{Damaged, Reader};
 use crate::effects::Effect;
 use crate::queue::Queue;
@@ -25,6 +26,11 @@ pub struct Turn<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) log: &'a mut Log,
     pub(crate) budget: usize,
+    pub(crate) calendar: &'a dyn Calendar,
+    /// What the server's clock shows, where it is not the queue's own time.
+    pub(crate) clock: Option<Timestamp>,
+    /// Whether there is memory for what the queue enqueues by itself.
+    pub(crate) runs_wait: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -38,7 +44,28 @@ impl<'a> Turn<'a> {
             settings,
             log,
             budget: TIME_BUDGET,
+            calendar: &NoCalendar,
+            clock: None,
+            runs_wait: false,
         }
+    }
+
+    /// Lets schedules be worked out by `calendar`, and be due by what the server's clock shows: it may
+    /// have been set, and the queue's own time never is.
+    #[inline]
+    pub fn set_clock(&mut self, clock: Timestamp, calendar: &'a dyn Calendar) {
+        self.clock = Some(clock);
+        self.calendar = calendar;
+    }
+
+    /// Lets runs of schedules stay due: there is no memory for them.
+    pub fn let_runs_wait(&mut self) {
+        self.runs_wait = true;
+    }
+
+    /// What the server's clock shows.
+    pub(crate) fn clock(&self) -> Timestamp {
+        self.clock.unwrap_or(self.now.instant())
     }
 
     /// Another share of work for what time does.

@@ -1,5 +1,8 @@
 //! The binary forms are frozen: what a released version wrote must stay readable, byte for byte.
 
+#[path = "golden/schedules.rs"]
+mod schedules;
+
 use redis_mq_core::{
     Backoff, Enqueue, FollowUp, Keep, Loader, Log, Now, Priority, Queue, Replication, Settings,
     Span, Start, Status, Timestamp, Token, Ttl, Turn, Verdict,

@@ -1,6 +1,6 @@
 //! What few messages have of their own: a mask of what there is, and then only that.
 
-use crate::types::Span;
+use crate::types::{Span, Timestamp};
 
 use super::Limits;
 
@@ -16,6 +16,8 @@ pub(crate) struct Own<'a> {
     pub retain: Option<Span>,
     /// The number of its batch.
     pub batch: Option<u32>,
+    /// The instant that its schedule meant; zero for a message of no schedule.
+    pub scheduled: Timestamp,
     /// What the producer sent beside the payload; empty for nothing.
     pub headers: &'a [u8],
 }
@@ -28,6 +30,7 @@ const TIMER: u8 = 1 << 3;
 const GROUP: u8 = 1 << 4;
 const BATCH: u8 = 1 << 5;
 const HEADERS: u8 = 1 << 6;
+const SCHEDULED: u8 = 1 << 7;
 
 /// The mask itself.
 const MASK_BYTES: usize = 1;
@@ -37,17 +40,19 @@ const RETAIN_BYTES: usize = 5;
 const TIMER_BYTES: usize = 4;
 const GROUP_BYTES: usize = 4;
 const BATCH_BYTES: usize = 4;
+const SCHEDULED_BYTES: usize = 6;
 /// Length of the headers, which follow it.
 const HEADERS_BYTES: usize = 2;
 
-/// The parts of a fixed size, in their order.
-const FIXED: [(u8, usize); 6] = [
+/// The parts of a fixed size, in their order; the headers come behind all of them.
+const FIXED: [(u8, usize); 7] = [
     (ATTEMPTS, ATTEMPTS_BYTES),
     (LOCK, LOCK_BYTES),
     (RETAIN, RETAIN_BYTES),
     (TIMER, TIMER_BYTES),
     (GROUP, GROUP_BYTES),
     (BATCH, BATCH_BYTES),
+    (SCHEDULED, SCHEDULED_BYTES),
 ];
 
 impl<'a> Own<'a> {
@@ -58,6 +63,7 @@ impl<'a> Own<'a> {
             && self.timer.is_none()
             && self.group.is_none()
             && self.batch.is_none()
+            && self.scheduled == Timestamp::ZERO
             && self.headers.is_empty()
     }
 
@@ -69,6 +75,7 @@ impl<'a> Own<'a> {
             | part(self.timer.is_some(), TIMER)
             | part(self.group.is_some(), GROUP)
             | part(self.batch.is_some(), BATCH)
+            | part(self.scheduled != Timestamp::ZERO, SCHEDULED)
             | part(!self.headers.is_empty(), HEADERS)
     }
 
@@ -78,7 +85,7 @@ impl<'a> Own<'a> {
             0 => 0,
             length => HEADERS_BYTES + length,
         };
-        MASK_BYTES + fixed_before(self.mask(), u8::MAX) + headers
+        MASK_BYTES + fixed(self.mask()) + headers
     }
 
     pub fn write(&self, out: &mut Vec<u8>) {
@@ -102,12 +109,20 @@ impl<'a> Own<'a> {
         if let Some(batch) = self.batch {
             out.extend_from_slice(&batch.to_le_bytes());
         }
+        if mask & SCHEDULED != 0 {
+            out.extend_from_slice(&self.scheduled.millis().to_le_bytes()[..SCHEDULED_BYTES]);
+        }
         if mask & HEADERS != 0 {
             debug_assert!(self.headers.len() <= usize::from(u16::MAX));
             out.extend_from_slice(&(self.headers.len() as u16).to_le_bytes());
             out.extend_from_slice(self.headers);
         }
     }
+}
+
+/// Bytes of all parts of a fixed size.
+fn fixed(mask: u8) -> usize {
+    fixed_before(mask, u8::MAX)
 }
 
 /// Bytes of the parts of a fixed size that lie before the part `bit`.
@@ -121,7 +136,7 @@ fn fixed_before(mask: u8, bit: u8) -> usize {
 /// How long the options at the beginning of `body` are.
 pub(super) fn length(body: &[u8]) -> usize {
     let mask = body[0];
-    let fixed = MASK_BYTES + fixed_before(mask, u8::MAX);
+    let fixed = MASK_BYTES + fixed(mask);
     if mask & HEADERS == 0 {
         return fixed;
     }
@@ -136,6 +151,7 @@ pub(super) fn read(body: &[u8]) -> Own<'_> {
         timer: timer(body),
         group: group(body),
         batch: batch(body),
+        scheduled: scheduled(body),
         headers: headers(body),
     }
 }
@@ -178,6 +194,15 @@ pub(super) fn batch(body: &[u8]) -> Option<u32> {
     number_at(body, BATCH)
 }
 
+pub(super) fn scheduled(body: &[u8]) -> Timestamp {
+    let Some(at) = part_at(body, SCHEDULED) else {
+        return Timestamp::ZERO;
+    };
+    let mut ms = [0; 8];
+    ms[..SCHEDULED_BYTES].copy_from_slice(&body[at..at + SCHEDULED_BYTES]);
+    Timestamp::from_millis(u64::from_le_bytes(ms))
+}
+
 fn number_at(body: &[u8], part: u8) -> Option<u32> {
     let at = part_at(body, part)?;
     let mut number = [0; 4];
@@ -202,5 +227,10 @@ fn headers_len(body: &[u8], at: usize) -> usize {
 /// Where the part `bit` begins, if it is there.
 fn part_at(body: &[u8], bit: u8) -> Option<usize> {
     let mask = body[0];
-    (mask & bit != 0).then(|| MASK_BYTES + fixed_before(mask, bit))
+    let before = if bit == HEADERS {
+        fixed(mask)
+    } else {
+        fixed_before(mask, bit)
+    };
+    (mask & bit != 0).then_some(MASK_BYTES + before)
 }

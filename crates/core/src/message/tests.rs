@@ -43,23 +43,35 @@ const LONG: &[u8] = &[b'h'; 4096];
 fn owns() -> impl Iterator<Item = Own<'static>> {
     let of = |limits| {
         let numbers = [
-            (None, None, None, None),
-            (None, Some(7), Some(0), None),
-            (Some(Span::ZERO), None, Some(u32::MAX - 1), Some(1)),
-            (Some(Span::MAX), None, None, Some(u32::MAX)),
+            (None, None, None, None, Timestamp::ZERO),
+            (None, Some(7), Some(0), None, Timestamp::MAX),
+            (
+                Some(Span::ZERO),
+                None,
+                Some(u32::MAX - 1),
+                Some(1),
+                Timestamp::ZERO,
+            ),
+            (
+                Some(Span::MAX),
+                None,
+                None,
+                Some(u32::MAX),
+                Timestamp::from_millis(1),
+            ),
         ];
-        numbers
-            .into_iter()
-            .flat_map(move |(retain, timer, group, batch)| {
-                [b"", b"h" as &[u8], LONG].map(|headers| Own {
-                    limits,
-                    retain,
-                    timer,
-                    group,
-                    batch,
-                    headers,
-                })
+        let of = move |(retain, timer, group, batch, scheduled)| {
+            [b"", b"h" as &[u8], LONG].map(|headers| Own {
+                limits,
+                retain,
+                timer,
+                group,
+                batch,
+                scheduled,
+                headers,
             })
+        };
+        numbers.into_iter().flat_map(of)
     };
     limits().into_iter().flat_map(of)
 }
@@ -311,6 +323,7 @@ fn an_option_costs_its_own_bytes_and_the_mask() {
             retain: None,
             timer,
             group,
+            scheduled: Timestamp::ZERO,
             headers,
         };
         assert_eq!(length(&own(None)), expected);
@@ -322,5 +335,11 @@ fn an_option_costs_its_own_bytes_and_the_mask() {
             ..own(None)
         };
         assert_eq!(length(&kept), expected + 5 + mask);
+        let scheduled = Timestamp::MAX;
+        let run = Own {
+            scheduled,
+            ..own(None)
+        };
+        assert_eq!(length(&run), expected + 6 + mask);
     }
 }

@@ -1,9 +1,11 @@
 //! The contract in its plainest form: vectors that are scanned, and time that acts one message
 //! after the other. The queue is tested against it.
 
+mod schedules;
 mod verdict;
 mod view;
 
+pub use schedules::{Past, Schedule, Times};
 pub use verdict::Verdict;
 pub use view::{Fields, Known, Seen};
 
@@ -23,6 +25,9 @@ pub struct Model {
     pub results: Vec<Kept>,
     /// How old letters become, if that is limited.
     pub dead_age: Option<Ms>,
+    pub schedules: Vec<Schedule>,
+    /// How far the server's clock is ahead of the queue's time.
+    pub clock_is_ahead: i64,
     pub totals: Totals,
     /// First deliveries, and how long their messages had waited together.
     pub waits: (u64, Ms),
@@ -62,6 +67,8 @@ pub struct Item {
     pub expires: Option<(Ms, bool)>,
     /// How long its result is kept, if it says so.
     pub retain: Option<Ms>,
+    /// The instant that its schedule meant; 0 for none.
+    pub scheduled: Ms,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -391,6 +398,7 @@ impl Model {
         self.live.retain(|message| message.place != Place::Over);
         self.forget(max_dead);
         self.let_results_go(now);
+        self.begin_runs(now);
     }
 
     /// A message ends at that instant; the follow-up may have waited for it as the last one.

@@ -32,6 +32,7 @@ pub struct Fields {
     pub retain: Option<Ms>,
     /// Ended and dead, of the batch that it follows.
     pub batch: Option<(u64, u64)>,
+    pub scheduled_at: Ms,
 }
 
 impl Model {
@@ -126,6 +127,7 @@ impl Seen {
             expires_at: message.item.expires.map_or(0, |(at, _)| at),
             retain: message.item.retain,
             batch: self.batch(message.follows),
+            scheduled_at: message.item.scheduled,
         }
     }
 
@@ -147,6 +149,7 @@ impl Seen {
             expires_at: 0,
             retain: letter.item.retain,
             batch: self.batch(letter.follows),
+            scheduled_at: letter.item.scheduled,
         }
     }
 

@@ -23,6 +23,8 @@ impl World {
         self.compare_info(&seen, &self.queue, (self.wait_left(), self.dry_runs));
         self.compare_info(&seen, &self.replica.queue, (0, 0));
         self.compare_messages(&seen);
+        self.compare_schedules(&self.queue);
+        self.compare_schedules(&self.replica.queue);
         // Of all that is asked for this takes longest.
         match self.random >> 61 {
             0 => self.compare_pages(&seen, &self.queue),
@@ -35,7 +37,9 @@ impl World {
         let pool = POOL.iter().map(|id| id.to_vec());
         let made = self.made.iter().rev().take(ASKED);
         let made = made.flat_map(|id| [id.clone(), twin(id)]);
-        for id in pool.chain(made) {
+        let runs = (self.model.live.iter()).filter(|live| live.item.scheduled != 0);
+        let runs = runs.map(|run| run.id.clone()).take(ASKED);
+        for id in pool.chain(made).chain(runs) {
             let expected = seen.get(&id);
             for queue in [&self.queue, &self.replica.queue] {
                 assert_eq!(queue.get(self.clock(), &id).map(fields), expected);
@@ -153,5 +157,6 @@ pub fn fields(view: View<'_>) -> Fields {
         expires_at: view.expires_at.millis(),
         retain: view.retain.map(Span::millis),
         batch: view.batch.map(|batch| (batch.ended, batch.dead)),
+        scheduled_at: view.scheduled_at.millis(),
     }
 }

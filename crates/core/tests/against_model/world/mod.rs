@@ -7,6 +7,7 @@ mod pages;
 mod repair;
 mod replica;
 mod scan;
+mod schedules;
 pub mod step;
 
 use redis_mq_core::{
@@ -17,6 +18,7 @@ use redis_mq_core::{
 use crate::model::{Model, Ms, Seen};
 use replica::{Command, Replica};
 use scan::Scan;
+use schedules::Numbers;
 use step::{Id, Step, Target, Which};
 
 /// The ids that producers choose from.
@@ -107,7 +109,9 @@ impl World {
         on_model: impl FnOnce(&mut Model, T),
     ) {
         let random = self.next_random();
+        let clock = self.server_clock();
         let mut turn = Turn::new(self.clock(), random, &self.settings, &mut self.log);
+        turn.set_clock(clock, &Numbers);
         if command.is_from_server() {
             turn.spell_out();
         }
@@ -146,7 +150,11 @@ impl World {
             Step::Purge(status, count) => self.purge(status.map(|at| Status::ALL[at]), *count),
             Step::Poll(waits) => self.poll(waits),
             Step::LetTimeAct => self.let_time_act(),
-            Step::Clock(step) => self.now_us = step.after(self.now_us, self.model.next_due()),
+            Step::Clock(step) => self.pass_time(step),
+            Step::SetClock(by) => self.set_clock(*by),
+            Step::Schedule(schedule) => self.schedule(schedule),
+            Step::Unschedule(name) => self.unschedule(*name),
+            Step::Fire(name) => self.fire(*name),
             Step::Settings { max_dead, lock } => {
                 self.settings.max_dead = *max_dead;
                 self.settings.lock = Span::from_millis(*lock);
@@ -260,8 +268,11 @@ impl World {
                         delivery.lock.millis(),
                         delivery.enqueued_at.millis(),
                         delivery.token.value(),
-                        delivery.headers.to_vec(),
-                        delivery.batch.map(|batch| (batch.ended, batch.dead)),
+                        (
+                            delivery.headers.to_vec(),
+                            delivery.scheduled_at.millis(),
+                            delivery.batch.map(|batch| (batch.ended, batch.dead)),
+                        ),
                     ));
                 });
                 assert_eq!(handed_over, got.len());
@@ -269,7 +280,7 @@ impl World {
             },
             |model, got| {
                 model.act(now, max_dead);
-                for (id, payload, attempt, got_lock, enqueued, token, headers, batch) in &got {
+                for (id, payload, attempt, got_lock, enqueued, token, more) in &got {
                     let last = model.last_token;
                     assert!(*token > last, "a token was given twice");
                     // One more than the last, or the moment in microseconds: that of the first
@@ -284,18 +295,19 @@ impl World {
                         .deliver(now, asked, *token)
                         .expect("what is delivered was ready");
                     assert_eq!(
-                        (id, payload, *attempt, *got_lock, *enqueued, headers),
+                        (id, payload, *attempt, *got_lock, *enqueued, &more.0, more.1),
                         (
                             &message.id,
                             &message.item.payload,
                             message.attempts,
                             lock,
                             message.item.enqueued,
-                            &message.item.headers
+                            &message.item.headers,
+                            message.item.scheduled
                         )
                     );
                     let follows = message.follows.and_then(|of| model.batches.get(&of));
-                    assert_eq!(*batch, follows.map(|batch| (batch.ended, batch.dead)));
+                    assert_eq!(more.2, follows.map(|batch| (batch.ended, batch.dead)));
                     delivered.push((message.id, *token));
                 }
                 assert!(
@@ -403,12 +415,17 @@ impl World {
         } else {
             EoqWaits::Listed(&spans)
         };
+        let clock = self.server_clock();
         let mut turn = Turn::new(self.clock(), random, &self.settings, &mut self.log);
+        turn.set_clock(clock, &Numbers);
         let reply = self.queue.eoq_wait(&mut turn, eoq).millis();
         assert_eq!(self.log.replication(), Replication::Nothing);
 
         let now = self.now();
-        let longest = self.model.next_ready_at().map_or(Ms::MAX, |at| at - now);
+        let run = self.model.next_run();
+        let run = run.map(|at| at.saturating_sub(self.model.clock(now)));
+        let ready = self.model.next_ready_at().map(|at| at - now);
+        let longest = [ready, run].into_iter().flatten().min().unwrap_or(Ms::MAX);
         let left = self.wait_left();
         if left > 0 {
             assert_eq!(reply, left.min(longest));

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use redis_mq_core::{Backoff, Priority, Settings, Span, Timestamp, Ttl};
+use redis_mq_core::{Backoff, Overlap, Priority, Settings, Span, Timestamp, Ttl};
 
 use crate::model::{self, Item, Ms};
 
@@ -38,6 +38,11 @@ pub enum Step {
     Poll(Vec<Ms>),
     LetTimeAct,
     Clock(Clock),
+    /// The server's clock is set by so much; the queue's time goes on.
+    SetClock(i64),
+    Schedule(Schedule),
+    Unschedule(usize),
+    Fire(usize),
     Settings {
         max_dead: u32,
         lock: Ms,
@@ -81,6 +86,18 @@ pub struct Enqueue {
     /// And whether it is a dead letter then.
     pub ttl: Option<(Ms, bool)>,
     pub retain: Option<Ms>,
+}
+
+/// What is to be enqueued again and again.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub name: usize,
+    pub times: model::Times,
+    pub from: Option<Ms>,
+    pub until: Option<Ms>,
+    pub most: Option<u32>,
+    pub overlap: Overlap,
+    pub message: Enqueue,
 }
 
 /// Instants are given relative to a fixed moment, so that several messages are due at once.
@@ -142,6 +159,23 @@ pub enum Clock {
 const MOMENT: Ms = 1_700_000_000_050;
 
 impl Enqueue {
+    /// A message without options.
+    fn plain() -> Self {
+        Self {
+            id: None,
+            payload: b"run".to_vec(),
+            start: Start::NotGiven,
+            lock: None,
+            attempts: 0,
+            priority: 5,
+            requeue: false,
+            update: false,
+            headers: Vec::new(),
+            ttl: None,
+            retain: None,
+        }
+    }
+
     pub fn request<'a>(&'a self, id: Option<&'a [u8]>) -> redis_mq_core::Enqueue<'a> {
         let mut request = redis_mq_core::Enqueue::new(&self.payload);
         request.id = id;
@@ -173,6 +207,7 @@ impl Enqueue {
             headers: self.headers.clone(),
             expires: self.ttl.map(|(ms, bury)| (now + ms, bury)),
             retain: self.retain,
+            scheduled: 0,
         };
         let start = match self.start {
             Start::NotGiven => model::Start::NotGiven,
@@ -340,6 +375,51 @@ fn batch(id: impl Strategy<Value = Id> + 'static) -> impl Strategy<Value = Batch
     ]
 }
 
+fn schedule() -> impl Strategy<Value = Schedule> {
+    let offset = prop_oneof![Just(0), 1..9u64];
+    let times = prop_oneof![
+        2 => prop_oneof![Just(1000), 1000..5000u64].prop_map(model::Times::Every),
+        4 => (prop_oneof![1..60u64, 1000..5000u64], offset)
+            .prop_map(|(every, offset)| model::Times::Matches(every, offset)),
+        1 => Just(model::Times::Matches(0, 0)),
+    ];
+    // Some again and again.
+    let times = prop_oneof![1 => Just(model::Times::Every(1000)), 1 => times];
+    let instant = || option::weighted(0.2, (0..5000u64).prop_map(|ms| MOMENT - 1000 + ms));
+    let most = option::weighted(0.2, 1..4u32);
+    let overlap = prop_oneof![
+        Just(Overlap::Skip),
+        Just(Overlap::After),
+        Just(Overlap::Allow)
+    ];
+    let message = enqueue(Just(None)).prop_map(|message| Enqueue {
+        // They would expire at one instant, in no order that is promised.
+        ttl: None,
+        ..message
+    });
+    let message = prop_oneof![1 => message, 1 => Just(Enqueue::plain())];
+    (
+        0..3usize,
+        times,
+        instant(),
+        instant(),
+        most,
+        overlap,
+        message,
+    )
+        .prop_map(
+            |(name, times, from, until, most, overlap, message)| Schedule {
+                name,
+                times,
+                from,
+                until,
+                most,
+                overlap,
+                message,
+            },
+        )
+}
+
 fn target(old: Range<usize>) -> impl Strategy<Value = Target> {
     let back = prop_oneof![6 => 0..2usize, 3 => 0..6usize, 1 => old];
     let which = prop_oneof![
@@ -422,6 +502,10 @@ fn step_on<I: Strategy<Value = Id> + 'static>(
         10 => clock().prop_map(Step::Clock),
         1 => (0..4u32, 1..50u64).prop_map(|(max_dead, lock)| Step::Settings { max_dead, lock }),
         1 => option::weighted(0.7, 1..60u64).prop_map(Step::DeadAge),
+        3 => schedule().prop_map(Step::Schedule),
+        1 => (0..3usize).prop_map(Step::Unschedule),
+        1 => (0..3usize).prop_map(Step::Fire),
+        1 => prop_oneof![-100..100i64, -20_000..20_000i64].prop_map(Step::SetClock),
         1 => Just(Step::Reload),
         1 => Just(Step::FailOver),
     ]
