@@ -65,7 +65,7 @@ pub use crate::{
         options::EnqueueOptions,
         queue::Queue,
     },
-    sharded::{PerShard, ShardedQueue},
+    sharded::{PerShard, ShardedQueue, ShardedWorker},
     worker::{
         builder::WorkerBuilder,
         observe::{

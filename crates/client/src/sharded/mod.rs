@@ -6,9 +6,10 @@ mod place;
 mod produce;
 mod queue;
 mod whole;
+mod worker;
 
 pub(crate) use self::whole::share;
-pub use self::{answers::PerShard, queue::ShardedQueue};
+pub use self::{answers::PerShard, queue::ShardedQueue, worker::ShardedWorker};
 
 /// More shards than this are a mistake.
 pub(crate) const MOST_SHARDS: usize = 1_024;

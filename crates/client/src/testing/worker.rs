@@ -68,7 +68,7 @@ impl TestWorker {
     {
         let (spec, runner) = builder.spec(handler)?;
         Ok(Self {
-            core: Arc::new(Core::new(Arc::new(spec))),
+            core: Arc::new(Core::new(Arc::new(spec), None)),
             runner,
             connection: Mutex::new(None),
         })

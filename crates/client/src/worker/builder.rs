@@ -26,6 +26,7 @@ use crate::{
         codec::{Decode, MessagePack},
         queue_name::QueueName,
     },
+    sharded,
 };
 
 impl Worker {
@@ -245,8 +246,8 @@ impl<C> WorkerBuilder<C> {
             run: Default::default(),
         };
         match start {
-            Start::Automatic => worker.start_after(Duration::ZERO)?,
-            Start::Delayed(delay) => worker.start_after(delay)?,
+            Start::Automatic => worker.start_after(Duration::ZERO, None)?,
+            Start::Delayed(delay) => worker.start_after(delay, None)?,
             Start::Manual => false,
         };
         Ok(worker)
@@ -261,22 +262,73 @@ impl<C> WorkerBuilder<C> {
     {
         self.settings.check()?;
         if self.queue.is_empty() {
-            let problem = "a queue needs a name";
-            return Err(BuildError::InvalidOption {
-                option: "queue",
-                problem,
-            });
+            return Err(invalid("queue", "a queue needs a name"));
         }
-        let queue = QueueName::new(self.queue);
-        let spec = Spec {
-            counters: Counters::new(&queue.shown),
-            queue: Arc::new(queue),
-            settings: self.settings,
-            source: self.source,
-            events: Events::new(),
-        };
+        let events = Arc::new(Events::new());
+        let spec = spec(self.queue, self.settings, self.source, events);
         Ok((spec, Arc::new(Handling::new(self.codec, handler))))
     }
+
+    pub(crate) fn start_and_handlers(&self) -> (Start, usize) {
+        (self.settings.start, self.settings.handlers)
+    }
+
+    /// One worker for each shard, all with the same handler, which none of them has started.
+    pub(crate) fn shard_workers<T, H>(
+        self,
+        shards: usize,
+        handler: H,
+    ) -> Result<Vec<Worker>, BuildError>
+    where
+        T: Send + 'static,
+        C: Decode<T> + Send + Sync + 'static,
+        H: Handler<T>,
+    {
+        self.settings.check()?;
+        if let Some((option, problem)) = sharded::problem(&self.queue, shards) {
+            return Err(invalid(option, problem));
+        }
+        let handlers = self.settings.handlers;
+        if handlers > 0 && handlers < shards {
+            return Err(invalid("handlers", "has to be at least one for each shard"));
+        }
+        let most = self.settings.rate.map(|(most, _)| most);
+        if most.is_some_and(|most| most < shards) {
+            let problem = "has to allow at least one message for each shard";
+            return Err(invalid("rate_limit", problem));
+        }
+        let runner: Arc<dyn Runner> = Arc::new(Handling::new(self.codec, handler));
+        let events = Arc::new(Events::new());
+        let worker = |shard| {
+            let mut settings = self.settings.clone();
+            if let Some((most, _)) = &mut settings.rate {
+                *most = sharded::share(*most as u64, shard, shards) as usize;
+            }
+            let key = sharded::shard_key(&self.queue, shard);
+            let (source, events) = (Arc::clone(&self.source), Arc::clone(&events));
+            Worker {
+                spec: Arc::new(spec(key, settings, source, events)),
+                runner: Arc::clone(&runner),
+                run: Default::default(),
+            }
+        };
+        Ok((0..shards).map(worker).collect())
+    }
+}
+
+fn spec(key: Vec<u8>, settings: Settings, source: Arc<dyn Connect>, events: Arc<Events>) -> Spec {
+    let queue = QueueName::new(key);
+    Spec {
+        counters: Counters::new(&queue.shown),
+        queue: Arc::new(queue),
+        settings,
+        source,
+        events,
+    }
+}
+
+fn invalid(option: &'static str, problem: &'static str) -> BuildError {
+    BuildError::InvalidOption { option, problem }
 }
 
 impl<C> std::fmt::Debug for WorkerBuilder<C> {

@@ -25,6 +25,7 @@ pub(crate) mod signal;
 mod tests;
 
 use self::{
+    inflight::pool::Seat,
     observe::{counts::WorkerStats, events::Event},
     run::{
         core::{Core, Spec},
@@ -70,17 +71,22 @@ impl Worker {
     ///
     /// Handlers run on the tokio runtime that this is called in.
     pub fn start(&self) -> Result<bool, StartError> {
-        self.start_after(Duration::ZERO)
+        self.start_after(Duration::ZERO, None)
     }
 
-    fn start_after(&self, delay: Duration) -> Result<bool, StartError> {
+    /// `seat` is its place where handlers are shared with other queues.
+    pub(crate) fn start_after(
+        &self,
+        delay: Duration,
+        seat: Option<Seat>,
+    ) -> Result<bool, StartError> {
         let handle = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let mut run = self.run();
         let running = run.as_ref().is_some_and(|core| core.is_running());
         if running || self.spec.settings.handlers == 0 {
             return Ok(false);
         }
-        let core = Arc::new(Core::new(Arc::clone(&self.spec)));
+        let core = Arc::new(Core::new(Arc::clone(&self.spec), seat));
         let slots = {
             let (core, runner) = (Arc::clone(&core), Arc::clone(&self.runner));
             move || {
@@ -203,11 +209,18 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
+impl Worker {
+    /// Begins to stop it, if it runs.
+    pub(crate) fn let_go(&self) {
         if let Some(core) = self.run().take() {
             core.begin_to_stop(deadline(self.spec.settings.stop_timeout));
         }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

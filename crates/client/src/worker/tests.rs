@@ -26,7 +26,7 @@ fn builder(fake: &Fake) -> WorkerBuilder<Raw> {
 
 /// Runs the worker on this runtime, whose time is not real, for that long.
 async fn run_for(worker: &Worker, time: Duration) {
-    let core = Arc::new(Core::new(Arc::clone(&worker.spec)));
+    let core = Arc::new(Core::new(Arc::clone(&worker.spec), None));
     let mut slots = JoinSet::new();
     for _ in 0..worker.spec.settings.handlers {
         let runner = Arc::clone(&worker.runner);
@@ -239,7 +239,7 @@ async fn a_runtime_that_begins_nothing_is_warned_of() {
     let _logged = log.listen();
     let fake = server(&[&delivery("a", 7, 3_000)], |_| "+queued\r\n".into());
     let worker = builder(&fake).build(|_: Message<String>| async {}).unwrap();
-    let core = Arc::new(Core::new(Arc::clone(&worker.spec)));
+    let core = Arc::new(Core::new(Arc::clone(&worker.spec), None));
     let mut slots = JoinSet::new();
     slots.spawn(std::future::pending());
     let engine = tokio::spawn(run::run(Arc::clone(&core), Duration::ZERO, slots));

@@ -143,6 +143,7 @@ impl Sending {
 
     fn failed(&mut self, error: &RedisError) {
         self.core.deliveries.set_cut_off(true);
+        self.core.deliveries.leave();
         self.connection.failed(error);
     }
 

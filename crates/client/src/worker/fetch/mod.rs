@@ -99,6 +99,11 @@ impl Fetching {
             {
                 return;
             }
+            let asked = self.core.deliveries.ask_for(asked);
+            if asked == 0 {
+                // Another queue was faster.
+                continue;
+            }
             // From here on a message may come, so that only the very end interrupts: whatever
             // comes is read, and given back if the worker is stopping.
             let pause = tokio::select! {
@@ -145,16 +150,22 @@ impl Fetching {
         // The first poll over a new connection does not wait: it shows at once whether the server
         // is one that delivers.
         let proved = self.connection.is_proved();
-        let command = self.command(asked, proved);
+        let waits = proved && self.core.deliveries.may_wait();
+        let command = self.command(asked, waits);
         let identity = self.connection.identity().cloned();
         let connection = self.connection.opened().await;
         let sent = Instant::now();
-        self.core.set_blocked(identity.filter(|_| proved));
+        self.core.set_blocked(identity.filter(|_| waits));
         let reply = connection.query(&command).await;
         self.core.set_blocked(None);
         let took = sent.elapsed();
         self.core.spec.counters.add(Count::Polls, 1);
-        let (result, pause) = self.read(reply, asked, proved, took);
+        let (result, pause) = self.read(reply, asked, waits, took);
+        self.core.deliveries.asked(match result {
+            PollResult::Taken(count) => Some(count > 0),
+            PollResult::Nothing | PollResult::Wait(_) => Some(false),
+            PollResult::Failed(_) => None,
+        });
         pause.max(self.tell(asked, result, took))
     }
 

@@ -9,9 +9,14 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 mod admission;
+pub(crate) mod pool;
 mod slots;
 
-use self::{admission::Admission, slots::Slots};
+use self::{
+    admission::Admission,
+    pool::{Demand, Seat},
+    slots::Slots,
+};
 use super::{
     ack::outbox::{Outbox, Outgoing},
     lease::watch::{ask_every, Found, LockWatch, Seen},
@@ -27,6 +32,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Deliveries {
     handlers: usize,
+    /// Where the handlers are shared with other queues.
+    seat: Option<Seat>,
     /// With this many answers unsent, nothing new is taken.
     most_unsent: usize,
     state: Mutex<State>,
@@ -48,10 +55,18 @@ struct State {
     watch: LockWatch,
 }
 
+impl State {
+    /// How many slots have something to do, or are about to.
+    fn taken(&self) -> usize {
+        self.admission.ready.len() + self.slots.running.len()
+    }
+}
+
 impl Deliveries {
-    pub(crate) fn new(handlers: usize) -> Self {
+    pub(crate) fn new(handlers: usize, seat: Option<Seat>) -> Self {
         Self {
             handlers,
+            seat,
             most_unsent: handlers.saturating_mul(4).max(1_000),
             state: Mutex::default(),
             work: Notify::new(),
@@ -80,13 +95,47 @@ impl Deliveries {
         if outbox.unsent() > self.most_unsent || outbox.is_late() || state.admission.stalled {
             return 0;
         }
-        let taken = state.admission.ready.len() + state.slots.running.len();
-        self.handlers - taken.min(self.handlers)
+        match &self.seat {
+            None => self.handlers - state.taken().min(self.handlers),
+            Some(seat) => seat.free(),
+        }
+    }
+
+    /// Takes up to so many slots for messages that are about to be asked for; fewer where slots
+    /// are shared, and perhaps none. [`Self::asked`] has to follow.
+    pub(crate) fn ask_for(&self, most: usize) -> usize {
+        self.seat.as_ref().map_or(most, |seat| seat.claim(most))
+    }
+
+    /// Whether to wait on the server if there is nothing: not with many slots that others may want.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.seat.as_ref().is_some_and(Seat::is_hungry)
+    }
+
+    /// A server has been asked for messages. What came was admitted before: `came` is whether
+    /// anything did, and `None` that it cannot be asked for now.
+    pub(crate) fn asked(&self, came: Option<bool>) {
+        if let Some(seat) = &self.seat {
+            seat.settle(match came {
+                None => Demand::Absent,
+                Some(false) => Demand::Idle,
+                Some(true) => Demand::Hungry,
+            });
+        }
+    }
+
+    /// Tells those that share the slots how many are taken.
+    fn tell_taken(&self, state: &State) {
+        if let Some(seat) = &self.seat {
+            seat.set_taken(state.taken());
+        }
     }
 
     /// Waits until that many slots are free.
     pub(crate) async fn room_for(&self, slots: usize) {
         loop {
+            // Listening before looking, so that no call falls in between.
+            let others = self.seat.as_ref().map(Seat::changed);
             {
                 let mut state = self.state();
                 if self.free_in(&state) >= slots {
@@ -95,11 +144,18 @@ impl Deliveries {
                 }
                 state.admission.room_at = slots;
             }
-            self.room.notified().await;
+            match others {
+                None => self.room.notified().await,
+                Some(others) => tokio::select! {
+                    () = self.room.notified() => {}
+                    () = others => {}
+                },
+            }
         }
     }
 
     fn tell_room(&self, state: &mut State) {
+        self.tell_taken(state);
         let room_at = state.admission.room_at;
         if room_at > 0 && self.free_in(state) >= room_at {
             state.admission.room_at = 0;
@@ -117,6 +173,7 @@ impl Deliveries {
         if state.admission.is_refused() {
             self.give_back(&mut state);
         }
+        self.tell_taken(&state);
         self.wake_slot(&mut state);
     }
 
@@ -128,6 +185,7 @@ impl Deliveries {
                 self.send(state, delivery, Answer::Release);
             }
         }
+        self.tell_taken(state);
     }
 
     // Handling.
@@ -230,7 +288,9 @@ impl Deliveries {
 
     /// Gives up on everything that is still being handled.
     pub(crate) fn abandon(&self) {
-        self.state().slots.abandon();
+        let mut state = self.state();
+        state.slots.abandon();
+        self.tell_taken(&state);
     }
 
     /// What is left in the end.
@@ -280,6 +340,12 @@ impl Deliveries {
         let mut state = self.state();
         state.outbox.set_cut_off(cut_off);
         self.tell_room(&mut state);
+    }
+
+    /// The server cannot be reached: what these slots are kept for is left to other queues until
+    /// messages are asked for again.
+    pub(crate) fn leave(&self) {
+        self.seat.iter().for_each(Seat::leave);
     }
 
     /// Whether every answer is known to have arrived.

@@ -42,6 +42,13 @@ macro_rules! counts {
         pub(super) fn stats(read: impl Fn(Count) -> u64) -> WorkerStats {
             WorkerStats { $($field: read(Count::$variant),)* }
         }
+
+        impl WorkerStats {
+            /// Both together.
+            pub(crate) fn plus(self, other: &Self) -> Self {
+                Self { $($field: self.$field + other.$field,)* }
+            }
+        }
     };
 }
 

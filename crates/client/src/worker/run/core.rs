@@ -19,7 +19,7 @@ use crate::{
     },
     producer::info::QueueInfo,
     worker::{
-        inflight::Deliveries,
+        inflight::{pool::Seat, Deliveries},
         observe::{
             counters::Counters,
             counts::Count,
@@ -35,7 +35,8 @@ pub(crate) struct Spec {
     pub(crate) queue: Arc<QueueName>,
     pub(crate) settings: Settings,
     pub(crate) source: Arc<dyn Connect>,
-    pub(crate) events: Events,
+    /// One for all shards of a queue.
+    pub(crate) events: Arc<Events>,
     pub(crate) counters: Counters,
 }
 
@@ -79,9 +80,10 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(spec: Arc<Spec>) -> Self {
+    /// A run; `seat` is its place where handlers are shared with other queues.
+    pub(crate) fn new(spec: Arc<Spec>, seat: Option<Seat>) -> Self {
         Self {
-            deliveries: Arc::new(Deliveries::new(spec.settings.handlers)),
+            deliveries: Arc::new(Deliveries::new(spec.settings.handlers, seat)),
             spec,
             phase: watch::Sender::new(Phase::Running),
             health: Default::default(),
