@@ -3,7 +3,7 @@
 # between everything must add up. The module is the one that MQ_MODULE names (`make` sets it).
 #
 # usage: scripts/soak.sh           the mixed load
-#        scripts/soak.sh TEST…     the long versions of these integration tests, such as crash or hostile
+#        scripts/soak.sh TEST…     the long versions of these integration tests, such as crash, hostile or import
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/lib.sh
@@ -17,4 +17,4 @@ for name in "${@:-soak}"; do
     tests+=(--test "$name")
 done
 say "Soaking ${*:-with mixed load} on $("${MQ_SERVER_BIN:-redis-server}" --version)"
-exec cargo test --locked --release -p redis-mq "${tests[@]}" -- --nocapture
+exec cargo test --locked --release -p redis-mq -p redis-mq-cli "${tests[@]}" -- --nocapture

@@ -15,7 +15,7 @@ use crate::{
 /// How much the server does in one step: messages, those with attempts counting for more.
 pub const STEP: usize = 50;
 /// How many the server looks at in one step.
-const LOOK: usize = 200;
+const LOOK: usize = 100;
 
 /// The keys in the order in which the scripts have them, with their types. The first nine are those of
 /// Carmine 2, the others came with Carmine 3.3.
