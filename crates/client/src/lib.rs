@@ -64,6 +64,10 @@ pub use crate::{
         limits::{GroupLimits, GroupSelection, InFlight, LimitChanges, QueueLimits, Rate},
         options::EnqueueOptions,
         queue::Queue,
+        schedule::{Overlap, Schedule, ScheduleTimes},
+        schedules::{
+            RunOutcome, ScheduleChange, ScheduleInfo, Scheduled, SchedulesPage, SyncedSchedules,
+        },
     },
     sharded::{PerShard, ShardedQueue, ShardedWorker},
     worker::{

@@ -104,6 +104,7 @@ fn more(value: Value) -> Option<More> {
         match name.as_str() {
             "headers" => more.headers = bytes(value).map(Headers::from),
             "group" => more.group = bytes(value),
+            "scheduled-at" => more.scheduled_at_ms = unsigned(&value),
             _ => {}
         }
     }
@@ -189,10 +190,18 @@ mod tests {
 
     #[test]
     fn headers_and_groups_are_read_in_both_protocols() {
-        let resp2 = vec![bulk("headers"), bulk("a: 1\n"), bulk("new"), Value::Int(1)];
+        let resp2 = vec![
+            bulk("headers"),
+            bulk("a: 1\n"),
+            bulk("new"),
+            Value::Int(1),
+            bulk("scheduled-at"),
+            Value::Int(7),
+        ];
         let resp3 = vec![
             (bulk("headers"), bulk("a: 1\n")),
             (bulk("new"), Value::Int(1)),
+            (bulk("scheduled-at"), Value::Int(7)),
         ];
         for more in [Value::Array(resp2), Value::Map(resp3)] {
             let Value::Array(mut fields) = delivery() else {
@@ -201,7 +210,7 @@ mod tests {
             fields.push(more);
             let read = delivered(Value::Array(fields)).unwrap().more.unwrap();
             assert_eq!(read.headers.unwrap().get("a"), Some("1"));
-            assert_eq!(read.group, None);
+            assert_eq!((read.group, read.scheduled_at_ms), (None, Some(7)));
         }
     }
 

@@ -13,7 +13,7 @@ use redis_mq_client::{
     redis::{self, aio::ConnectionLike},
     testing::{self, Run, TestServer, TestWorker},
     Connect, EndOfQueue, EnqueueOptions, Enqueued, Error, GroupSelection, LimitChanges, Message,
-    Outcome, Peek, Queue, Rate, RetryPolicy, Scan, Status, Worker,
+    Outcome, Peek, Queue, Rate, RetryPolicy, Scan, Schedule, Status, Worker,
 };
 
 fn with_id(id: &str) -> EnqueueOptions {
@@ -160,6 +160,20 @@ where
         queue.redrive(["b", "a"]).await,
         queue.redrive_oldest(1).await
     ));
+    for text in ["one", "one", "two"] {
+        let hourly = Schedule::every(S(3_600)).priority(0);
+        let set = queue.schedule("tick", &text.to_owned(), &hourly).await;
+        story.push(format!("{:?}", set.map(|set| set.change)));
+    }
+    for name in ["tick", "tick", "tock"] {
+        story.push(format!("{:?}", queue.fire(name).await));
+    }
+    story.push(format!("{:?}", worker.run_one().await));
+    let page = queue.schedules(0, 10).await.unwrap();
+    let mut schedule = page.schedules[0].clone();
+    schedule.next = None; // clocks differ
+    story.push(format!("{schedule:?} {:?}", page.next));
+    story.push(format!("{:?}", queue.unschedule(["tick", "tock"]).await));
     queue.pause_group("g2").await.unwrap();
     let page = queue.groups(0, 100).await.unwrap();
     let states = page.groups.iter().map(|group| (&group.name, group.state));

@@ -20,4 +20,6 @@ pub(crate) struct Delivered {
 pub(crate) struct More {
     pub(crate) headers: Option<Headers>,
     pub(crate) group: Option<Vec<u8>>,
+    /// The instant that its schedule meant, in Unix milliseconds.
+    pub(crate) scheduled_at_ms: Option<u64>,
 }

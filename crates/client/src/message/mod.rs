@@ -73,6 +73,13 @@ impl<T> Message<T> {
         self.headers()?.get(name)
     }
 
+    /// The instant that its [schedule](crate::Queue::schedule) meant, on the server's clock: what the
+    /// work is for, however late it is done. `None` if no schedule has enqueued it.
+    pub fn scheduled_at(&self) -> Option<SystemTime> {
+        let ms = self.delivery.more.as_ref()?.scheduled_at_ms?;
+        SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(ms))
+    }
+
     /// The group that it belongs to.
     pub fn group(&self) -> Option<&[u8]> {
         self.delivery.more.as_ref()?.group.as_deref()

@@ -62,6 +62,8 @@ pub struct QueueInfo {
     pub held: u64,
     /// Groups that have messages, limits or a pause.
     pub groups: u64,
+    /// Schedules, those that have ended included.
+    pub schedules: u64,
     /// Messages accepted since the queue was created.
     pub total_enqueued: u64,
     /// Deliveries since the queue was created.
@@ -141,6 +143,7 @@ impl QueueInfo {
                 }
                 "held" => info.held = number(),
                 "groups" => info.groups = number(),
+                "schedules" => info.schedules = number(),
                 "total-expired" => info.total_expired = number(),
                 "total-full" => info.total_full = number(),
                 "total-expired-locks" => info.total_expired_locks = number(),
@@ -186,6 +189,8 @@ pub struct StoredMessage<T> {
     pub headers: Option<Headers>,
     /// The group that it belongs to.
     pub group: Option<Vec<u8>>,
+    /// The instant that its schedule meant, on the server's clock; `None` if it is of none.
+    pub scheduled_at: Option<SystemTime>,
     /// When its time to live ends, on the server's clock; `None` is never.
     pub expires_at: Option<SystemTime>,
 }
@@ -219,6 +224,7 @@ impl<T> StoredMessage<T> {
             reason: self.reason,
             headers: self.headers,
             group: self.group,
+            scheduled_at: self.scheduled_at,
             expires_at: self.expires_at,
         })
     }
@@ -241,6 +247,7 @@ pub(crate) fn stored_message(reply: Value) -> Option<StoredMessage<Vec<u8>>> {
         reason: None,
         headers: None,
         group: None,
+        scheduled_at: None,
         expires_at: None,
     };
     for (name, value) in fields(reply)? {
@@ -265,6 +272,7 @@ pub(crate) fn stored_message(reply: Value) -> Option<StoredMessage<Vec<u8>>> {
             "priority" => message.priority = u8::try_from(small()).unwrap_or(5),
             "headers" => message.headers = bytes(value).map(Headers::from),
             "group" => message.group = bytes(value),
+            "scheduled-at" => message.scheduled_at = instant(&value),
             "enqueued-at" => message.enqueued_at = instant(&value).unwrap_or(UNIX_EPOCH),
             "due-at" => message.due_at = instant(&value),
             "expires-at" => message.expires_at = instant(&value),

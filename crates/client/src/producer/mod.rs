@@ -9,3 +9,6 @@ pub(crate) mod info;
 pub(crate) mod limits;
 pub(crate) mod options;
 pub(crate) mod queue;
+mod recurring;
+pub(crate) mod schedule;
+pub(crate) mod schedules;

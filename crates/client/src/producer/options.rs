@@ -182,6 +182,18 @@ impl EnqueueOptions {
                 command.arg("AT").arg(unix_millis(at));
             }
         }
+        self.write_of_message(&mut command)?;
+        if self.requeue {
+            command.arg("REQUEUE");
+        }
+        if self.update {
+            command.arg("UPDATE");
+        }
+        Ok(command)
+    }
+
+    /// The options that do not depend on when a message is accepted, or on what has its id already.
+    pub(crate) fn write_of_message(&self, command: &mut Cmd) -> Result<(), Error> {
         if let Some(lock) = self.lock {
             if lock.is_zero() || lock > LONGEST {
                 return Err(invalid("lock", "has to be 1 ms to 10 years"));
@@ -218,13 +230,7 @@ impl EnqueueOptions {
             }
             command.arg("HEADERS").arg(headers.as_bytes());
         }
-        if self.requeue {
-            command.arg("REQUEUE");
-        }
-        if self.update {
-            command.arg("UPDATE");
-        }
-        Ok(command)
+        Ok(())
     }
 }
 

@@ -278,8 +278,12 @@ impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
     }
 
     fn enqueue_command(&self, value: &T, options: &EnqueueOptions) -> Result<Cmd, Error> {
-        let payload = self.codec.encode(value).map_err(Error::Encode)?;
+        let payload = self.payload(value)?;
         options.command(&self.name, &payload)
+    }
+
+    pub(crate) fn payload(&self, value: &T) -> Result<Vec<u8>, Error> {
+        self.codec.encode(value).map_err(Error::Encode)
     }
 }
 

@@ -8,6 +8,7 @@ use redis_mq_core::{
 };
 
 use super::{
+    schedules,
     shown::{self, bulk, instant, int},
     state::State,
     words::{syntax, Refusal, Words},
@@ -33,6 +34,10 @@ pub(super) fn run(state: &mut State, words: &[Vec<u8>]) -> Result<Value, Refusal
         "MQ.RESUME" => resume(state, words),
         "MQ.PEEK" => peek(state, words),
         "MQ.SCAN" => scan(state, words),
+        "MQ.SCHEDULE" => schedules::schedule(state, words),
+        "MQ.UNSCHEDULE" => schedules::unschedule(state, words),
+        "MQ.FIRE" => schedules::fire(state, words),
+        "MQ.SCHEDULES" => schedules::list(state, words),
         "MQ.STATUS" | "MQ.GET" | "MQ.INFO" | "MQ.GROUPS" => inspect(state, &command, words),
         _ => Err(format!("ERR unknown command '{command}'")),
     }
@@ -83,17 +88,18 @@ fn enqueue(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
     });
     let (outcome, id) = enqueued;
     match outcome {
-        Outcome::Full(Full::Length) => {
-            Err("FULL the queue has as many messages as its LENGTH allows".to_owned())
-        }
-        Outcome::Full(Full::Bytes) => {
-            Err("FULL the queue takes as much memory as its BYTES allow".to_owned())
-        }
-        Outcome::Full(Full::GroupLength) => {
-            Err("FULL the group has as many messages as its LENGTH allows".to_owned())
-        }
+        Outcome::Full(limit) => Err(full(limit)),
         outcome => Ok(Value::Array(vec![bulk(outcome.name()), bulk(id)])),
     }
+}
+
+pub(super) fn full(limit: Full) -> Refusal {
+    let text = match limit {
+        Full::Length => "FULL the queue has as many messages as its LENGTH allows",
+        Full::Bytes => "FULL the queue takes as much memory as its BYTES allow",
+        Full::GroupLength => "FULL the group has as many messages as its LENGTH allows",
+    };
+    text.to_owned()
 }
 
 /// Nothing waits here: time stands still.

@@ -105,6 +105,12 @@ impl<T> MessageBuilder<T> {
         self
     }
 
+    /// The instant that its schedule meant.
+    pub fn scheduled_at(mut self, at: SystemTime) -> Self {
+        self.more.scheduled_at_ms = Some(unix_millis(at));
+        self
+    }
+
     /// The group that it belongs to.
     pub fn group(mut self, group: impl Into<Vec<u8>>) -> Self {
         self.more.group = Some(group.into());

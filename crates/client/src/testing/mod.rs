@@ -53,6 +53,7 @@
 
 mod commands;
 mod message;
+mod schedules;
 mod server;
 mod shown;
 mod state;

@@ -19,7 +19,7 @@ pub(super) fn instant(at: Timestamp) -> Value {
 }
 
 /// A map as the older protocol has it.
-fn map(fields: Vec<(&str, Value)>) -> Value {
+pub(super) fn map(fields: Vec<(&str, Value)>) -> Value {
     let fields = fields.into_iter();
     Value::Array(
         fields
@@ -48,7 +48,9 @@ pub(super) fn delivery(delivery: &Delivery<'_>) -> Value {
     ];
     let headers = some(delivery.headers).map(|headers| ("headers", bulk(headers)));
     let group = some(delivery.group).map(|group| ("group", bulk(group)));
-    let more: Vec<_> = [headers, group].into_iter().flatten().collect();
+    let at = delivery.scheduled_at;
+    let scheduled = (at != Timestamp::ZERO).then(|| ("scheduled-at", instant(at)));
+    let more: Vec<_> = [headers, group, scheduled].into_iter().flatten().collect();
     if !more.is_empty() {
         fields.push(map(more));
     }
@@ -75,6 +77,7 @@ pub(super) fn message(view: &View<'_>) -> Value {
             "retain-ms",
             view.retain.map_or(Value::Nil, |span| int(span.millis())),
         ),
+        ("scheduled-at", instant(view.scheduled_at)),
     ])
 }
 
@@ -122,6 +125,7 @@ pub(super) fn info(now: Now, info: &Info<'_>) -> Value {
         ("total-expired", int(totals.expired)),
         ("total-full", int(info.refused)),
         ("results", int(info.results as u64)),
+        ("schedules", int(info.schedules as u64)),
     ]);
     map(fields)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::schedules::Never;
 use redis_mq_core::{Limited, Log, Now, Queue, Replication, Settings, Timestamp, Turn};
 
 /// The queues and the moment.
@@ -38,6 +39,7 @@ impl State {
         let now = self.now();
         let queue = self.queues.get_mut(name)?;
         let mut turn = Turn::new(now, self.random.u64(..), &self.settings, &mut self.log);
+        turn.set_clock(now.instant(), &Never);
         Some(step(queue, &mut turn))
     }
 
@@ -52,6 +54,7 @@ impl State {
         let was_missing = queue.is_none();
         let mut queue = queue.take().unwrap_or_else(|| Queue::new(1));
         let mut turn = Turn::new(now, self.random.u64(..), &self.settings, &mut self.log);
+        turn.set_clock(now.instant(), &Never);
         turn.spell_out();
         let result = step(&mut queue, &mut turn);
         if !(was_missing && self.log.replication() == Replication::Nothing) {
@@ -74,7 +77,7 @@ impl State {
                 Some(Limited::Rate(free_at)) => Some(free_at),
                 _ => None,
             };
-            let mut all = vec![Some(info.paused_until), message, rate];
+            let mut all = vec![Some(info.paused_until), message, rate, queue.next_run()];
             queue.group_views(now, 0, u32::MAX, |group| all.push(Some(group.until)));
             let later = all.into_iter().flatten().filter(|at| *at > now.instant());
             later.min()
