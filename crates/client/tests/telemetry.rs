@@ -11,6 +11,10 @@ use opentelemetry::{
     Context, KeyValue,
 };
 use opentelemetry_sdk::{
+    metrics::{
+        data::{AggregatedMetrics, MetricData},
+        InMemoryMetricExporter, PeriodicReader, SdkMeterProvider,
+    },
     propagation::{BaggagePropagator, TraceContextPropagator},
     trace::{InMemorySpanExporter, SdkTracerProvider, SpanData},
 };
@@ -36,6 +40,31 @@ fn spans(exporter: &InMemorySpanExporter, operation: &str, id: &str) -> Vec<Span
     .collect()
 }
 
+/// What a metric has counted for an operation: the sum of a counter, or how often a histogram was
+/// told of something.
+fn counted(exporter: &InMemoryMetricExporter, metric: &str, operation: &str) -> u64 {
+    let operation = KeyValue::new("messaging.operation.name", operation.to_owned());
+    let last = exporter.get_finished_metrics().unwrap().pop().unwrap();
+    let metrics = last.scope_metrics().flat_map(|scope| scope.metrics());
+    let found: Vec<u64> = metrics
+        .filter(|found| found.name() == metric)
+        .flat_map(|found| match found.data() {
+            AggregatedMetrics::U64(MetricData::Sum(sum)) => {
+                let points = sum.data_points();
+                let of = points.filter(|point| point.attributes().any(|it| *it == operation));
+                of.map(|point| point.value()).collect::<Vec<_>>()
+            }
+            AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
+                let points = histogram.data_points();
+                let of = points.filter(|point| point.attributes().any(|it| *it == operation));
+                of.map(|point| point.count()).collect()
+            }
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    found.iter().sum()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_context_goes_along_in_the_headers_and_spans_are_linked_by_it() {
     let exporter = InMemorySpanExporter::default();
@@ -50,6 +79,11 @@ async fn the_context_goes_along_in_the_headers_and_spans_are_linked_by_it() {
     let (url, name) = (shared_server().url(), fresh_name());
     let texts = queue::<String>(&url, &name).await;
     let text = "text".to_owned();
+    // A provider that comes after the queue hears of it all the same.
+    let metrics = InMemoryMetricExporter::default();
+    let reader = PeriodicReader::builder(metrics.clone()).build();
+    let meters = SdkMeterProvider::builder().with_reader(reader).build();
+    global::set_meter_provider(meters.clone());
 
     // Enqueued inside a request of a customer, and failing once.
     let request = global::tracer("test").start("request");
@@ -170,6 +204,69 @@ async fn the_context_goes_along_in_the_headers_and_spans_are_linked_by_it() {
     let (_, span, customer) = inside.iter().find(|(id, ..)| id == "a").unwrap();
     assert_eq!(span, &processed.span_context);
     assert_eq!(customer.as_deref(), Some("7"));
+
+    // What was taken and what was answered, in as many steps as there were.
+    let all = exporter.get_finished_spans().unwrap();
+    let of = |operation: &str| -> Vec<&SpanData> {
+        let named = |span: &&SpanData| {
+            value(span, "messaging.operation.name").as_deref() == Some(operation)
+        };
+        all.iter().filter(named).collect()
+    };
+    for (operation, kind) in [("dequeue", "receive"), ("done", "settle")] {
+        let steps = of(operation);
+        let messages = steps.iter().map(|span| {
+            let count = value(span, "messaging.batch.message_count").unwrap();
+            count.parse::<u64>().unwrap()
+        });
+        assert_eq!(messages.sum::<u64>(), 7, "{operation}");
+        for span in &steps {
+            assert_eq!(
+                value(span, "messaging.operation.type").as_deref(),
+                Some(kind)
+            );
+            assert_eq!(span.span_kind, SpanKind::Client);
+            assert!(span.start_time <= span.end_time);
+        }
+    }
+    let links = of("dequeue")
+        .iter()
+        .map(|span| span.links.len())
+        .sum::<usize>();
+    assert_eq!(links, 5, "a, alone, foreign, m1 and m2");
+    meters.force_flush().unwrap();
+    let sent = "messaging.client.sent.messages";
+    let consumed = "messaging.client.consumed.messages";
+    let operations = "messaging.client.operation.duration";
+    assert_eq!(counted(&metrics, sent, "enqueue"), 7);
+    assert_eq!(counted(&metrics, consumed, "dequeue"), 7);
+    assert_eq!(
+        counted(&metrics, "messaging.process.duration", "process"),
+        7
+    );
+    assert_eq!(
+        counted(&metrics, operations, "enqueue"),
+        6,
+        "one for both of a batch"
+    );
+    assert_eq!(
+        counted(&metrics, operations, "done"),
+        of("done").len() as u64
+    );
+
+    // As one trace, if that is wanted.
+    texts.enqueue_with(&text, with_id("child")).await.unwrap();
+    let worker = quick(&url, &name)
+        .continue_traces()
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    eventually("it is handled", async || worker.stats().finished == 1).await;
+    assert!(worker.stop(S(10)).await.is_clean());
+    let sent = spans(&exporter, "enqueue", "child").remove(0);
+    let child = spans(&exporter, "process", "child").remove(0);
+    assert_eq!(child.span_context.trace_id(), sent.span_context.trace_id());
+    assert_eq!(child.parent_span_id, sent.span_context.span_id());
+    assert!(child.links.is_empty());
 
     texts
         .set_limits(&LimitChanges::new().length(1))

@@ -1,11 +1,13 @@
 //! Spans around what producers and workers do: of OpenTelemetry, or none.
 
+#[cfg(feature = "opentelemetry")]
+mod metrics;
 #[cfg(not(feature = "opentelemetry"))]
 mod none;
 #[cfg(feature = "opentelemetry")]
 mod spans;
 
 #[cfg(not(feature = "opentelemetry"))]
-pub(crate) use self::none::{Enqueueing, Processing};
+pub(crate) use self::none::{received, Enqueueing, Processing, Settling};
 #[cfg(feature = "opentelemetry")]
-pub(crate) use self::spans::{Enqueueing, Processing};
+pub(crate) use self::spans::{received, Enqueueing, Processing, Settling};

@@ -229,6 +229,16 @@ impl<C> WorkerBuilder<C> {
         self
     }
 
+    /// With the feature `opentelemetry`: makes the span of each delivery a child of that of its
+    /// enqueue, in the same trace. By default it begins a trace of its own and is linked to the
+    /// enqueue, since a message may be handled long after, and several times.
+    #[cfg(feature = "opentelemetry")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "opentelemetry")))]
+    pub fn continue_traces(mut self) -> Self {
+        self.settings.continues_traces = true;
+        self
+    }
+
     /// Builds the worker, and starts it unless [`start`](Self::start) says otherwise.
     ///
     /// Fails if a value is out of range, and, if it starts, outside of a tokio runtime.

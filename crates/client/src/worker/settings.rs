@@ -62,6 +62,8 @@ pub(crate) struct Settings {
     pub(crate) sample_every: Option<Duration>,
     pub(crate) size_warning: Option<SizeWarning>,
     pub(crate) retries: RetryRules,
+    /// Whether a handler's span is a child of the enqueue's, not only linked to it.
+    pub(crate) continues_traces: bool,
 }
 
 impl Default for Settings {
@@ -84,6 +86,7 @@ impl Default for Settings {
             sample_every: None,
             size_warning: None,
             retries: RetryRules::default(),
+            continues_traces: false,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
     },
     millis::millis,
     reply::{self, AnswerReply, Extended},
+    telemetry::Settling,
     worker::{
         connection::LastingConnection,
         observe::{
@@ -128,7 +129,12 @@ impl Sending {
             return;
         }
         let sent = Instant::now();
-        let replies = match self.connection.opened().await.query_all(&batch).await {
+        let settling = Settling::begin(&queue, outgoing.answers.len());
+        let replies = self.connection.opened().await.query_all(&batch).await;
+        if let Some(settling) = settling {
+            settling.end(replies.as_ref().err());
+        }
+        let replies = match replies {
             Ok(replies) => replies,
             Err(error) => return self.failed(&error),
         };

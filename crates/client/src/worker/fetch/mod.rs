@@ -26,6 +26,7 @@ use crate::{
     message::{delivered::Delivered, delivery::Delivery},
     millis::millis,
     reply::{dequeued, Dequeued},
+    telemetry::received,
 };
 
 /// How long to let more slots get free before the next messages are taken, when there is a
@@ -203,6 +204,7 @@ impl Fetching {
                 self.dry.reset();
                 let count = deliveries.len();
                 self.backlog = count >= asked;
+                received(&self.core.spec.queue, took, &deliveries);
                 self.take(deliveries);
                 (PollResult::Taken(count), Duration::ZERO)
             }

@@ -87,7 +87,11 @@ where
     /// Decoding, handling, policies, and the texts of errors are the user's code: whatever panics
     /// there, there is an answer.
     async fn guarded(&self, core: &Core, delivery: Arc<Delivery>) -> Answer {
-        let processing = Processing::begin(&core.spec.queue, &delivery);
+        let processing = Processing::begin(
+            &core.spec.queue,
+            &delivery,
+            core.spec.settings.continues_traces,
+        );
         processing.around(self.caught(core, delivery)).await
     }
 
