@@ -20,13 +20,14 @@ use redis_mq_testkit::{
 use session::Shell;
 
 /// The pages written by hand.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "README.md",
     "CHANGELOG.md",
     "docs/clojure.md",
     "docs/design.md",
     "docs/format.md",
     "docs/guarantees.md",
+    "docs/migrating.md",
     "docs/operations.md",
     "docs/performance.md",
     "docs/recipes.md",
@@ -205,6 +206,8 @@ fn every_block_is_of_a_kind_that_is_checked() {
                 "docs/recipes.md" | "docs/security.md" => &["console"],
                 // Its sessions are played by the tests of the command line; the text is a screen.
                 "docs/tools.md" => &["console", "sh", "text"],
+                // The tests of the command line run its scripts.
+                "docs/migrating.md" => &["sh"],
                 // No registry at hand has Carmine: its page says that its Clojure is not run.
                 "docs/clojure.md" => &["clojure", "sh"],
                 _ => &["text"],
