@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     bench, cancel, check, completions, contexts, dead, enqueue, exporter, find, get, groups,
-    import, info, limit, ls, man, pause, peek, purge, r#move, resume, top, web, work,
+    import, info, limit, ls, man, pause, peek, purge, r#move, resume, schedules, top, web, work,
 };
 
 /// Look into the queues of redis-mq, and repair them.
@@ -87,6 +87,8 @@ pub enum Command {
     Limit(limit::Args),
     /// List the groups of a queue
     Groups(groups::Args),
+    /// List what queues enqueue by themselves, set it, run it now, or remove it
+    Schedules(schedules::Args),
     /// Tell a monitoring system whether queues are well: exit code 0, 1, 2 or 3
     Check(check::Args),
     /// Watch the queues live, in a terminal

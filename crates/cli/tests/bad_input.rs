@@ -82,6 +82,8 @@ fn a_key_of_another_type_is_told_and_stays() {
         &["get", "q", "x"],
         &["cancel", "q", "x", "--yes"],
         &["groups", "q"],
+        &["schedules", "ls", "q"],
+        &["schedules", "fire", "q", "x"],
         &["limit", "q", "--length", "5"],
         &["pause", "q"],
     ] {

@@ -331,3 +331,112 @@ fn completions_and_manual_pages_are_made_without_a_server() {
     let page = std::fs::read_to_string(folder.path().join("redis-mq-enqueue.1")).unwrap();
     assert!(page.contains("jsonl"), "{page}");
 }
+
+#[test]
+fn schedules_are_set_listed_fired_and_removed() {
+    let server = Server::start();
+    let none = run(&server, &["schedules", "ls", "q"]).failed(1);
+    assert_eq!(none, "error: no such queue: q\n");
+    let nightly = [
+        "schedules",
+        "set",
+        "q",
+        "nightly",
+        "report",
+        "--cron",
+        "30 2 * * 1-5",
+        "--tz",
+        "Europe/Zurich",
+        "--overlap",
+        "after",
+        "--attempts",
+        "3",
+        "--header",
+        "a: b",
+    ];
+    let set = run(&server, &nightly).ok();
+    assert!(set.starts_with("nightly created, next run 20"), "{set}");
+    let again = run(&server, &nightly).ok();
+    assert!(again.starts_with("nightly same, next run 20"), "{again}");
+    let every = ["schedules", "set", "q", "ping", "--every", "5m", "--json"];
+    let set = &objects(&run(&server, &every).ok())[0];
+    assert_eq!(set["change"], "created");
+    assert!(set["next-at"].as_u64() > Some(1_700_000_000_000));
+    let over = [
+        "schedules",
+        "set",
+        "q",
+        "over",
+        "--every",
+        "1h",
+        "--until",
+        "5",
+    ];
+    let set = run(&server, &over).ok();
+    assert_eq!(set, "over created, there is no run any more\n");
+
+    let shown = run(&server, &["schedules", "ls", "q"]).ok();
+    let line = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(
+        line("nightly").contains("30 2 * * 1-5 Europe/Zurich"),
+        "{shown}"
+    );
+    assert!(line("ping").contains("every 5m"), "{shown}");
+    let all = objects(&run(&server, &["schedules", "ls", "q", "--json"]).ok());
+    let names: Vec<_> = all
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["nightly", "over", "ping"]);
+    assert_eq!(all[0]["spec"], "CRON 30 2 * * 1-5");
+    assert_eq!(
+        (&all[0]["payload"], &all[0]["overlap"]),
+        (&"report".into(), &"AFTER".into())
+    );
+
+    let fired = run(&server, &["schedules", "fire", "q", "nightly"]).ok();
+    assert_eq!(fired, "added nightly\n");
+    let message = call!(server.conn(), "MQ.GET", "q", "nightly")
+        .unwrap()
+        .fields();
+    assert_eq!(message["max-attempts"].int(), 3);
+    let fired = run(&server, &["schedules", "fire", "q", "none"]).failed(1);
+    assert_eq!(fired, "error: no such schedule: none\n");
+    let asked = run(&server, &["schedules", "rm", "q", "ping"]).failed(2);
+    assert!(asked.contains("say --yes"), "{asked}");
+    let removed = run(&server, &["schedules", "rm", "q", "ping", "none", "--yes"]).ok();
+    assert_eq!(removed, "1 of 2 removed\n");
+    assert_eq!(
+        run(&server, &["schedules", "rm", "q", "ping", "-y"]).code,
+        1
+    );
+    for wrong in [
+        &["schedules", "set", "q", "a"][..],
+        &[
+            "schedules",
+            "set",
+            "q",
+            "a",
+            "--every",
+            "1h",
+            "--cron",
+            "@daily",
+        ],
+        &["schedules", "set", "q", "a", "--every", "1h", "--tz", "UTC"],
+        &[
+            "schedules",
+            "set",
+            "q",
+            "a",
+            "--every",
+            "1h",
+            "--times",
+            "0",
+        ],
+    ] {
+        assert_eq!(run(&server, wrong).code, 2, "{wrong:?}");
+    }
+    let wrong = ["schedules", "set", "q", "a", "--cron", "every day"];
+    let error = run(&server, &wrong).failed(4);
+    assert!(error.contains("five fields"), "{error}");
+}

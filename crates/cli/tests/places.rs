@@ -30,10 +30,13 @@ fn resp3_reads_as_resp2() {
     )
     .ok();
     call_at(&server.url(), &["limit", "q", "--rate", "5/1h"], "").ok();
+    let daily = ["schedules", "set", "q", "a", "--cron", "@daily"];
+    call_at(&server.url(), &daily, "").ok();
     for args in [
         &["get", "q", "1", "--json"][..],
         &["limit", "q", "--json"],
         &["groups", "q", "--most", "5"],
+        &["schedules", "ls", "q", "--json"],
         &["ls", "*"],
     ] {
         let told = |url: &str| {

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, future::Future, path::PathBuf, time::Duration};
 use redis_mq_client::redis::Value;
 use serde_json::{Map, Value as Json};
 
+pub use self::line::header;
 use self::{line::Message, source::Source};
 use crate::{
     connect::{Server, PIPELINE},

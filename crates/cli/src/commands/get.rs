@@ -125,10 +125,11 @@ pub fn print(message: &Fields, out: &mut Out) -> Result<(), Failure> {
     for (name, value) in message.iter() {
         let shown = match (name, value) {
             ("id" | "payload" | "requeue" | "result", _) | (_, Value::Nil) => continue,
-            ("due-at" | "lock-ms" | "expires-at", Value::Int(0)) => continue,
-            ("enqueued-at" | "due-at" | "expires-at" | "done-at", Value::Int(ms)) => {
-                duration::show_instant(ms.unsigned_abs())
-            }
+            ("due-at" | "lock-ms" | "expires-at" | "scheduled-at", Value::Int(0)) => continue,
+            (
+                "enqueued-at" | "due-at" | "expires-at" | "done-at" | "scheduled-at",
+                Value::Int(ms),
+            ) => duration::show_instant(ms.unsigned_abs()),
             ("max-attempts", Value::Int(0)) => "no limit".into(),
             (_, other) => output::one_line(other),
         };

@@ -21,6 +21,7 @@ pub mod pause;
 pub mod peek;
 pub mod purge;
 pub mod resume;
+pub mod schedules;
 pub mod top;
 pub mod web;
 pub mod work;
@@ -57,6 +58,7 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Resume(args) => resume::run(args, server.await?, json).await,
         Command::Limit(args) => limit::run(args, server.await?, json).await,
         Command::Groups(args) => groups::run(args, server.await?, json).await,
+        Command::Schedules(args) => schedules::run(args, server.await?, json).await,
         Command::Contexts(args) => contexts::run(args, json),
         Command::Check(args) => check::run(args, server.await?, json).await,
         Command::Completions(args) => completions::run(&args),
