@@ -262,18 +262,6 @@ fn a_message_is_shown_with_all_that_is_known() {
 }
 
 #[test]
-fn a_server_without_schedules_says_so() {
-    let server = Server::start();
-    call!(server.conn(), "MQ.PAUSE", "q").unwrap();
-    let site = Site::start(&server, &[]);
-    let known = call!(server.conn(), "COMMAND", "INFO", "MQ.SCHEDULES").unwrap();
-    if known.items()[0] == redis_mq_testkit::Value::Nil {
-        let page = site.get("/schedules?name=q").ok();
-        assert!(page.contains("has no schedules"), "{page}");
-    }
-}
-
-#[test]
 fn few_commands_are_sent_however_many_queues_and_browsers_there_are() {
     let server = Server::start();
     let mut conn = server.conn();

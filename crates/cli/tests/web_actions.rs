@@ -197,3 +197,38 @@ fn messages_are_removed_one_by_one_and_by_status() {
     assert_eq!(site.get("/message?name=q&id=c").status, 404);
     assert_eq!(site.get("/message?name=q&id=a").status, 200);
 }
+
+#[test]
+fn schedules_are_shown_run_at_once_and_removed() {
+    let server = Server::start();
+    let mut conn = server.conn();
+    let script = "<script>x</script>";
+    for (name, when) in [("daily", ["CRON", "@daily"]), (script, ["EVERY", "60000"])] {
+        call!(conn, "MQ.SCHEDULE", "q", name, "report", &when).unwrap();
+    }
+    let site = Site::start(&server, &[]);
+    let page = site.get("/schedules?name=q").ok();
+    for part in [
+        "daily",
+        "CRON @daily",
+        "EVERY 60000",
+        "&lt;script&gt;x",
+        "report",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("<script>x"), "{page}");
+    let daily = [("name", "q"), ("schedule", "daily")];
+    let to = |what| [&[("do", what)][..], &daily].concat();
+    assert_eq!(site.post(&to("fire")).status, 303);
+    let status = call!(conn, "MQ.STATUS", "q", "daily").unwrap();
+    assert_eq!(status.text(), "queued");
+    site.post_surely(&to("unschedule"), "Remove the schedule daily?");
+    let page = site.get("/schedules?name=q").ok();
+    assert!(
+        !page.contains("CRON @daily") && page.contains("EVERY 60000"),
+        "{page}"
+    );
+    let looking = Site::start(&server, &["--read-only"]);
+    assert_eq!(looking.post(&to("fire")).status, 403);
+}
