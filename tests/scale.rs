@@ -283,7 +283,9 @@ fn no_group_has_more_in_flight_than_it_may_whoever_is_killed() {
                     }
                     let delivery = Delivery::of(&reply);
                     let group = String::from_utf8(delivery.payload.clone()).unwrap();
-                    most = most.max(holders.begin(&group, delivery.token, asked + ms(lock)));
+                    // A lock lasts to the end of a whole millisecond of the server's.
+                    let until = asked + ms(lock - 1);
+                    most = most.max(holders.begin(&group, delivery.token, until));
                     match rng.random_range(0..100) {
                         // It dies with the message.
                         0 => continue 'connection,
