@@ -13,7 +13,8 @@ use redis_mq_testkit::{
 };
 
 /// The folder with the examples, built from the sources as they are: where only this test is run,
-/// cargo has not built them.
+/// cargo has not built them. All of the workspace is named, so that what the run of all tests has built
+/// serves here too: another choice of packages has other features.
 fn examples() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -24,13 +25,7 @@ fn examples() -> &'static PathBuf {
             other => other,
         };
         let output = Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--package",
-                "redis-mq-client",
-                "--examples",
-            ])
+            .args(["build", "--quiet", "--workspace", "--examples"])
             .args(["--profile", name, "--target-dir"])
             .arg(profile.parent().unwrap())
             .current_dir(workspace_root())
