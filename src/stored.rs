@@ -6,6 +6,7 @@ use crate::clock::Moment;
 use crate::config;
 use crate::error::Error;
 use crate::info::Share;
+use crate::redis::Ctx;
 use crate::rest;
 use crate::scratch;
 use crate::waiting;
@@ -104,10 +105,10 @@ impl StoredQueue {
 
     /// Tells those who wait for messages that have ended in the step.
     #[inline]
-    pub fn answer_waiters(&mut self, now: Moment) {
+    pub fn answer_waiters(&mut self, ctx: &Ctx, now: Moment) {
         if self.waits.is_set() {
             if let Body::Working(queue) = &mut self.body {
-                waiting::answer(&self.waits, now.of(queue), queue);
+                waiting::answer(ctx, &self.waits, now.of(queue), queue);
             }
         }
     }

@@ -111,7 +111,7 @@ pub fn take<R>(
     if runs_wait {
         stored.let_runs_wait(now);
     }
-    stored.answer_waiters(now);
+    stored.answer_waiters(ctx, now);
     match log.replication() {
         // That its tokens go on behind others is for a queue that stays.
         Replication::Nothing | Replication::Effects(_) if was_missing && !has_effects => {
@@ -147,7 +147,7 @@ pub fn obey(
     let obeyed = step(queue);
     stored.end_step();
     let now = clock::now(ctx);
-    stored.answer_waiters(now);
+    stored.answer_waiters(ctx, now);
     obeyed?;
     ctx.replicate_verbatim();
     end_of_change(ctx, name, now, key, &mark);

@@ -362,8 +362,7 @@ fn an_end_and_a_deadline_or_a_kill_in_one_breath_leave_one_reply_each() {
                 format!("CLIENT UNBLOCK {}", unblocked.id),
                 "MQ.CANCEL q a".to_string(),
             ];
-            // Older servers lose the answer of a client that is unblocked in the breath of its end.
-            let end_first = lab.has(7, 2) && round % 2 == 0;
+            let end_first = round % 2 == 0;
             if end_first {
                 lines.swap(1, 2);
             }
@@ -379,6 +378,37 @@ fn an_end_and_a_deadline_or_a_kill_in_one_breath_leave_one_reply_each() {
             assert!(answer.is_none() || answer == at_its_deadline, "{answer:?}");
         }
         nothing_is_left(lab.server);
+    });
+}
+
+#[test]
+fn whoever_is_let_go_in_the_breath_of_its_answer_gets_one_reply() {
+    contract_on(Server::builder(), |lab| {
+        let mut client = lab.client();
+        for (end, how) in [
+            ("MQ.CANCEL q a", "TIMEOUT"),
+            ("MQ.CANCEL q a", "ERROR"),
+            ("DEL q", "TIMEOUT"),
+            ("DEL q", "ERROR"),
+        ] {
+            client.put("q", "a", "queued");
+            let mut waiter = waiter(lab, "q", "a", 0);
+            let gone = self::waiter(lab, "q", "a", 0);
+            client.ok("MULTI");
+            client.ok(end);
+            client.ok(&format!("CLIENT UNBLOCK {} {how}", waiter.id));
+            client.ok(&format!("CLIENT KILL ID {}", gone.id));
+            client.ok("EXEC");
+            if (end, how) == ("MQ.CANCEL q a", "TIMEOUT") {
+                assert_eq!(answer(&mut waiter), None);
+            } else {
+                let error = waiter.reply().unwrap_err();
+                assert!(error.starts_with("UNBLOCKED "), "{end}, {how}: {error}");
+                assert_eq!(waiter.ok("PING").text(), "PONG", "one reply");
+            }
+            drop(waiter);
+            nothing_is_left(lab.server);
+        }
     });
 }
 

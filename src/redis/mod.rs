@@ -46,7 +46,7 @@ pub use keyspace::{
 };
 pub use load::{load, LoadError, Options};
 pub use native::{NativeType, TypeHandle};
-pub use park::{park, Parked, Parking};
+pub use park::{keeps_answers, park, Parked, Parking};
 pub use rdb::{AofWriter, DigestWriter, IoError, RdbReader, RdbWriter};
 pub use register::{Command, Registered};
 pub use scan::KeyScan;

@@ -21,8 +21,8 @@ pub trait Parking: Sized + 'static {
     type Answer: Send + 'static;
 
     /// The wait of the client with this number is ending, since its time is over or it has gone:
-    /// gives its handle back if that is still kept.
-    fn leave(number: usize) -> Option<Parked<Self>>;
+    /// gives its handle back if that is still kept, with its answer if there is one already.
+    fn leave(number: usize) -> Option<(Parked<Self>, Option<Self::Answer>)>;
 
     /// Replies with the answer.
     fn reply(ctx: &Ctx, args: Args<'_>, answer: &Self::Answer);
@@ -106,6 +106,17 @@ pub fn park<W: Parking>(ctx: &Ctx) -> Result<Parked<W>, Error> {
     })
 }
 
+/// Whether a client that was answered gets its answer, whatever ends its wait before the server passes
+/// that on. Redis before 7.4 lets it go without any reply, by `CLIENT UNBLOCK`.
+pub fn keeps_answers() -> bool {
+    /// Redis 7.4 as the server writes it; every Valkey that has a version of its own is behind it.
+    const REPAIRED: c_int = 0x07_04_00;
+
+    // SAFETY: reading a function pointer that is written only at initialisation; it takes nothing.
+    let version = unsafe { raw::RedisModule_GetServerVersion.map(|version| version()) };
+    version.is_some_and(|version| version >= REPAIRED)
+}
+
 unsafe extern "C" fn on_answer<W: Parking>(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
@@ -138,9 +149,9 @@ unsafe extern "C" fn on_timeout<W: Parking>(
     let handle = unsafe { call!(RedisModule_GetBlockedClientHandle(ctx.raw())) };
     let replied = guard(|| {
         // First of all nobody else may use the handle any more. Before that is so there may be an answer.
-        drop(W::leave(handle as usize));
+        let kept = W::leave(handle as usize).and_then(|(_, kept)| kept);
         // SAFETY: a client blocked by `park::<W>`.
-        match unsafe { answer::<W>(&ctx) } {
+        match kept.as_ref().or(unsafe { answer::<W>(&ctx) }) {
             Some(answer) => W::reply(&ctx, args, answer),
             None => W::timed_out(&ctx, args),
         }

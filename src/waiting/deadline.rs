@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{with_table, Answer};
+use super::{outbox, with_table, Answer};
 use crate::clock;
 use crate::redis::{Ctx, Tick, TimerId};
 
@@ -50,8 +50,9 @@ impl Tick for Deadline {
         *timer() = None;
         let now_ms = clock::read(ctx).steady_ms();
         while let Some(client) = with_table(|table| table.take_due(now_ms)) {
-            client.answer(Answer::Deadline);
+            outbox::send(client, Answer::Deadline);
         }
+        outbox::soon(ctx);
         set_timer(ctx);
     }
 }

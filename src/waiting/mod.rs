@@ -6,6 +6,7 @@
 //! place, by whatever way, all who wait there are told to ask again.
 
 mod deadline;
+mod outbox;
 mod table;
 mod told;
 
@@ -102,7 +103,7 @@ impl Drop for Mark {
 
 fn tell_gone(take: impl FnOnce(&mut Table<Parked<ForResult>>) -> Vec<Parked<ForResult>>) {
     for client in with_table(take) {
-        client.answer(Answer::Gone);
+        outbox::send(client, Answer::Gone);
     }
 }
 
@@ -133,7 +134,7 @@ pub fn begin(
 
 /// After a step at a marked queue: tells those who wait for messages that have ended in it.
 #[cold]
-pub fn answer(mark: &Mark, time: QueueTime, queue: &mut Queue) {
+pub fn answer(ctx: &Ctx, mark: &Mark, time: QueueTime, queue: &mut Queue) {
     let place = mark.0.load(Ordering::Relaxed);
     let ends = queue.take_ends();
     // The last end of an id is the one that counts.
@@ -147,9 +148,10 @@ pub fn answer(mark: &Mark, time: QueueTime, queue: &mut Queue) {
         }
         let shown = known.map(|known| Shown::of(time, known));
         for client in with_table(|table| table.take(place, &end.id)) {
-            client.answer(Answer::Ended(shown.clone()));
+            outbox::send(client, Answer::Ended(shown.clone()));
         }
     }
+    outbox::soon(ctx);
     if !with_table(|table| table.any_at(place)) {
         mark.0.store(0, Ordering::Relaxed);
     }
@@ -165,6 +167,7 @@ pub fn swapped(first: i32, second: i32) {
 /// The server's regular tick. In a cluster a slot may be given away while its keys are still here, so
 /// some places are looked at each time.
 pub fn tick(ctx: &Ctx) {
+    outbox::pass_on();
     if count() == 0 {
         return;
     }
@@ -193,8 +196,11 @@ pub fn tick(ctx: &Ctx) {
 impl Parking for ForResult {
     type Answer = Answer;
 
-    fn leave(number: usize) -> Option<Parked<Self>> {
-        with_table(|table| table.leave(number))
+    fn leave(number: usize) -> Option<(Parked<Self>, Option<Answer>)> {
+        if let Some(client) = with_table(|table| table.leave(number)) {
+            return Some((client, None));
+        }
+        outbox::take(number).map(|(client, answer)| (client, Some(answer)))
     }
 
     fn reply(ctx: &Ctx, args: Args<'_>, answer: &Answer) {
