@@ -88,6 +88,17 @@ SECTIONS = [
         better="more",
     ),
     Section(
+        "sharding",
+        "One queue over several servers",
+        "Messages a second against shards, each a server of its own on this machine: the Rust client's queue over "
+        "them is filled in batches of 4,000, and then emptied by its worker, one process with one runtime thread and 128 "
+        "handlers that do nothing. Client and servers share the machine's processors: with no more of them than the client "
+        "takes by itself, further shards cannot make it faster, and what the table shows is what they cost. The server's "
+        "processor time a message is that of all shards together.",
+        systems=["mq"],
+        better="more",
+    ),
+    Section(
         "payloads",
         "Payload sizes",
         "Messages a second in batches of 100 (10 for 100 KB), and the server's processor time a message.",

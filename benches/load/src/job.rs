@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{blocked, due, idle, latency, ping, systems::Name, throughput, worker};
+use crate::{blocked, due, idle, latency, ping, sharded, systems::Name, throughput, worker};
 
 /// A job and the server to do it to.
 #[derive(Debug, Deserialize)]
@@ -23,6 +23,8 @@ enum Job {
     Consume(throughput::Consume),
     /// The same with the client crate's worker and a handler that does nothing.
     Worker(worker::Drain),
+    /// One queue over several servers, filled and then worked on.
+    Sharded(sharded::Sharded),
     /// Producers at a steady rate, consumers that wait; measures enqueue to delivery.
     Latency(latency::Steady),
     /// Measures from the due instant of a delay or a lock to delivery.
@@ -43,6 +45,7 @@ impl Request {
             Job::Enqueue(job) => job.run(port),
             Job::Consume(job) => job.run(port),
             Job::Worker(job) => job.run(port),
+            Job::Sharded(job) => job.run(),
             Job::Latency(job) => job.run(port),
             Job::Due(job) => job.run(port),
             Job::Ping(job) => job.run(port),

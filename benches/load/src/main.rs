@@ -13,6 +13,7 @@ mod job;
 mod latency;
 mod link;
 mod ping;
+mod sharded;
 mod systems;
 mod throughput;
 mod worker;

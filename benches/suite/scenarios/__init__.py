@@ -10,8 +10,9 @@ from . import (
     latency,
     memory,
     payloads,
+    sharding,
     stalls,
     throughput,
 )
 
-ALL = [cost, memory, depth, stalls, throughput, payloads, durability, latency, due, blocked, idle]
+ALL = [cost, memory, depth, stalls, throughput, sharding, payloads, durability, latency, due, blocked, idle]
