@@ -1,8 +1,9 @@
 //! A queue and its replica, and a life for them that comes by every rule.
 
 use redis_mq_core::{
-    Backoff, Delivery, Enqueue, FollowUp, Loader, Log, Now, Peek, Priority, Queue, Replication,
-    Settings, Span, Start, Status, Token, Ttl, Turn, Verdict,
+    Backoff, Delivery, Enqueue, FollowUp, Loader, Log, Now, Overlap, Peek, Priority, Queue,
+    Replication, Schedule, Settings, Span, Start, Status, Times, Token, Ttl, Turn, Verdict,
+    LEAST_EVERY,
 };
 
 /// A queue, and one that gets its effects.
@@ -103,6 +104,7 @@ impl Pair {
             headers: b"",
         };
         pair.enqueue_many(&[b"joined", b"ready"], Some(&follow_up), None);
+        pair.schedules();
         pair.now_us += 2000;
         pair.let_time_act();
         pair
@@ -190,7 +192,39 @@ impl Pair {
         );
         self.cancel(IDS[1]);
         self.let_time_act();
+        self.schedules();
         self.compare();
+    }
+
+    /// Schedules that are said again, one under the id of a message, and one that comes and goes.
+    fn schedules(&mut self) {
+        let every = Times::Every(LEAST_EVERY);
+        for (name, overlap) in [
+            (IDS[3], Overlap::Skip),
+            (b"after", Overlap::After),
+            (b"allow", Overlap::Allow),
+        ] {
+            let mut schedule = Schedule::new(name, every, b"run");
+            (schedule.overlap, schedule.most) = (overlap, Some(self.random as u32 | 1));
+            schedule.message.headers = b"h";
+            self.turn(
+                |queue, turn| {
+                    let _ = queue.schedule(turn, &schedule, 4);
+                    queue.fire(turn, name, |_| ());
+                },
+                None,
+            );
+        }
+        let gone = [&b"allow"[..], IDS[3]][self.random as usize % 2];
+        self.turn(
+            |queue, turn| {
+                queue.unschedule(turn, gone);
+            },
+            None,
+        );
+        let mut seen = 0;
+        let end = self.queue.schedule_views(0, u32::MAX, |_| seen += 1);
+        assert_eq!((end, seen), (0, self.queue.schedules_len()));
     }
 
     /// What the server's clock shows.
