@@ -57,6 +57,7 @@ pub use crate::{
         Cancellation, Message,
     },
     producer::{
+        batch::{BatchResult, EnqueuedBatch, FollowUp},
         browse::{Peek, Scan, ScanPage},
         enqueued::Enqueued,
         groups::{GroupInfo, GroupState, GroupsPage},

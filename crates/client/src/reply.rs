@@ -4,11 +4,14 @@ use std::borrow::Cow;
 
 use redis::{RedisResult, Value};
 
-use crate::message::{
-    delivered::{Delivered, More},
-    headers::Headers,
-    id::MessageId,
-    status::Status,
+use crate::{
+    message::{
+        delivered::{Delivered, More},
+        headers::Headers,
+        id::MessageId,
+        status::Status,
+    },
+    producer::batch::BatchResult,
 };
 
 /// The reply to `MQ.DEQUEUE … COUNT n`.
@@ -105,10 +108,21 @@ fn more(value: Value) -> Option<More> {
             "headers" => more.headers = bytes(value).map(Headers::from),
             "group" => more.group = bytes(value),
             "scheduled-at" => more.scheduled_at_ms = unsigned(&value),
+            "batch" => more.batch = batch(&value),
             _ => {}
         }
     }
     Some(more)
+}
+
+/// How a batch has ended, as deliveries and `MQ.GET` tell it.
+pub(crate) fn batch(value: &Value) -> Option<BatchResult> {
+    let Value::Array(numbers) = value else {
+        return None;
+    };
+    let mut numbers = numbers.iter().map(unsigned);
+    let (ended, dead) = (numbers.next()??, numbers.next()??);
+    Some(BatchResult { ended, dead })
 }
 
 /// What became of a delivery that an answer was sent for.
@@ -134,6 +148,17 @@ pub(crate) fn answered(reply: RedisResult<Value>) -> RedisResult<AnswerReply> {
         Ok(value) => Ok(AnswerReply::Became(status(&value))),
         Err(error) if error.code() == Some("STALE") => Ok(AnswerReply::Stale),
         Err(error) => Err(error),
+    }
+}
+
+/// Reads what became of one of many, as `MQ.MDONE` replies it.
+pub(crate) fn answered_in_its_place(value: Value) -> AnswerReply {
+    match text(&value).as_deref() {
+        Some("stale") => AnswerReply::Stale,
+        Some("expired") => AnswerReply::Expired,
+        None => AnswerReply::Gone,
+        // A status that this version does not know is still an answer that counted.
+        Some(_) => AnswerReply::Became(status(&value)),
     }
 }
 
@@ -257,5 +282,14 @@ mod tests {
         let readonly = redis::RedisError::from(std::io::Error::other("reset"));
         assert!(answered(Err(readonly)).is_err());
         assert_eq!(extended(Ok(Value::Int(1))).unwrap(), Extended::Held);
+        for (value, expected) in [
+            (bulk("done"), AnswerReply::Became(None)),
+            (bulk("dead"), AnswerReply::Became(Some(Status::Dead))),
+            (bulk("expired"), AnswerReply::Expired),
+            (bulk("stale"), AnswerReply::Stale),
+            (Value::Nil, AnswerReply::Gone),
+        ] {
+            assert_eq!(answered_in_its_place(value), expected);
+        }
     }
 }

@@ -4,7 +4,8 @@ mod common;
 
 use common::{connection, eventually, fresh_name, queue, shared_server, S};
 use redis_mq_client::{
-    codec::Json, connect, redis, EnqueueOptions, Enqueued, Error, MessageId, Queue, Raw, Status,
+    codec::Json, connect, redis, EnqueueOptions, Enqueued, Error, FollowUp, LimitChanges, Message,
+    MessageId, Outcome, Queue, Raw, Status, Worker,
 };
 use redis_mq_testkit::{Persistence, Server, Shutdown};
 use serde::{Deserialize, Serialize};
@@ -150,6 +151,88 @@ async fn many_are_enqueued_in_order_and_refused_one_by_one() {
         }
         assert_eq!(orders.info().await.unwrap().unwrap().queued, 2_500);
         assert_eq!(orders.enqueue_many([]).await.unwrap().len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn what_a_limit_refuses_as_a_whole_is_taken_as_far_as_there_is_room() {
+    let orders = queue::<Order>(urls()[0].clone(), &fresh_name()).await;
+    let limits = LimitChanges::new().length(3);
+    orders.set_limits(&limits).await.unwrap();
+    let values: Vec<_> = (0..5).map(order).collect();
+    let messages = values.iter().map(|value| (value, EnqueueOptions::new()));
+    let outcomes = orders.enqueue_many(messages).await.unwrap();
+    let taken = outcomes.iter().map(Result::is_ok);
+    assert_eq!(taken.collect::<Vec<_>>(), [true, true, true, false, false]);
+    assert!(matches!(&outcomes[4], Err(Error::Full(_))), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn those_with_other_options_go_in_their_order_with_their_own() {
+    let orders = queue::<Order>(urls()[0].clone(), &fresh_name()).await;
+    let (a, b) = (order(1), order(2));
+    let messages = [
+        (&a, with_id("a").priority(1)),
+        (&b, with_id("b").priority(2)),
+        (&b, EnqueueOptions::new()),
+    ];
+    let outcomes = orders.enqueue_many(messages).await.unwrap();
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let stored = orders.get("b").await.unwrap().unwrap();
+    assert_eq!((stored.priority, stored.value), (2, b));
+}
+
+#[tokio::test]
+async fn a_follow_up_waits_for_its_batch_and_tells_how_it_ended() {
+    for url in urls() {
+        let name = fresh_name();
+        let orders = queue::<Order>(&url, &name).await;
+        let (member, next) = (order(1), order(2));
+        let many = ["a", "b"].map(|id| (&member, Some(MessageId::from(id))));
+        let options = EnqueueOptions::new().attempts(1);
+        let follow_up = FollowUp::new(&next).id("f").headers("after: all\n");
+        let batch = orders
+            .enqueue_batch(many.clone(), options.clone(), follow_up.clone())
+            .await
+            .unwrap();
+        assert!(batch.messages.iter().all(Enqueued::is_accepted));
+        assert_eq!(batch.follow_up, Enqueued::Added { id: "f".into() });
+        // Sent again, it finds all there.
+        let batch = orders.enqueue_batch(many, options.clone(), follow_up.clone());
+        let batch = batch.await.unwrap();
+        assert_eq!(batch.follow_up.refused_by(), Some(Status::Waiting));
+        let joins = with_id("c").join("f");
+        let joined = orders.enqueue_with(&member, joins).await.unwrap();
+        assert!(joined.is_accepted());
+        assert_eq!(orders.info().await.unwrap().unwrap().follow_ups, 1);
+
+        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
+        let worker = Worker::builder(redis::Client::open(&*url).unwrap(), &*name)
+            .build(move |message: Message<Order>| {
+                let told = told.clone();
+                async move {
+                    if let Some(batch) = message.batch() {
+                        let header = message.header("after").map(str::to_owned);
+                        let _ = told.send((message.value, header, batch.ended, batch.dead));
+                        return Outcome::Success;
+                    }
+                    match message.id().as_bytes() {
+                        b"b" => Outcome::error("no"),
+                        _ => Outcome::Success,
+                    }
+                }
+            })
+            .unwrap();
+        let all = Some("all".to_owned());
+        assert_eq!(tells.recv().await, Some((next.clone(), all, 3, 1)));
+        assert!(worker.stop(S(10)).await.is_clean());
+        assert_eq!(orders.status("f").await.unwrap(), None);
+
+        let none = orders.enqueue_batch([], options.clone(), FollowUp::new(&next));
+        assert!(matches!(none.await, Err(Error::InvalidOption { .. })));
+        let some = [(&member, None), (&member, Some("x".into()))];
+        let some = orders.enqueue_batch(some, options, FollowUp::new(&next));
+        assert!(matches!(some.await, Err(Error::InvalidOption { .. })));
     }
 }
 

@@ -12,8 +12,8 @@ use common::{connection, eventually, fresh_name, shared_server, MS, S};
 use redis_mq_client::{
     redis::{self, aio::ConnectionLike},
     testing::{self, Run, TestServer, TestWorker},
-    Connect, EndOfQueue, EnqueueOptions, Enqueued, Error, GroupSelection, LimitChanges, Message,
-    Outcome, Peek, Queue, Rate, RetryPolicy, Scan, Schedule, Status, Worker,
+    Connect, EndOfQueue, EnqueueOptions, Enqueued, Error, FollowUp, GroupSelection, LimitChanges,
+    Message, Outcome, Peek, Queue, Rate, RetryPolicy, Scan, Schedule, Status, Worker,
 };
 
 fn with_id(id: &str) -> EnqueueOptions {
@@ -47,6 +47,7 @@ where
         obey,
     )
     .unwrap();
+    let (member, next) = ("fine".to_owned(), "next".to_owned());
     let mut story = Vec::new();
     let limits = LimitChanges::new()
         .length(12)
@@ -180,6 +181,26 @@ where
     story.push(format!("{:?}", states.collect::<Vec<_>>()));
     story.push(format!("{:?}", worker.run_one().await));
     story.push(format!("{:?}", queue.purge(Status::Dead, 1).await));
+    let members = ["m1", "m2", "m1"].map(|id| (&member, Some(id.into())));
+    let follow_up = FollowUp::new(&next).id("f").headers("after: all\n");
+    let batch = queue.enqueue_batch(members, EnqueueOptions::new().priority(0), follow_up);
+    story.push(format!("{:?}", batch.await));
+    let joins = with_id("m3").priority(0).join("f");
+    story.push(format!("{:?}", queue.enqueue_with(&member, joins).await));
+    let nobody = EnqueueOptions::new().join("nobody");
+    story.push(format!(
+        "{:?}",
+        queue.enqueue_with(&member, nobody).await.is_err()
+    ));
+    let info = queue.info().await.unwrap().unwrap();
+    story.push(format!(
+        "{:?} {:?}",
+        info.follow_ups,
+        queue.cancel_many(["m1", "m3"]).await
+    ));
+    story.push(format!("{:?}", worker.run_one().await));
+    let follows = queue.get("f").await.unwrap().unwrap();
+    story.push(format!("{:?} {:?}", follows.status, follows.batch));
     story.push(format!(
         "{:?} {:?}",
         queue.purge_all(1_000).await,

@@ -1,6 +1,7 @@
 //! What the server hands over.
 
 use super::{headers::Headers, id::MessageId};
+use crate::producer::batch::BatchResult;
 
 /// One delivery, as the server handed it over.
 #[derive(Debug, PartialEq)]
@@ -22,4 +23,5 @@ pub(crate) struct More {
     pub(crate) group: Option<Vec<u8>>,
     /// The instant that its schedule meant, in Unix milliseconds.
     pub(crate) scheduled_at_ms: Option<u64>,
+    pub(crate) batch: Option<BatchResult>,
 }

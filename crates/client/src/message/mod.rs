@@ -20,6 +20,7 @@ use self::{
     id::MessageId,
     queue_name::QueueName,
 };
+use crate::producer::batch::BatchResult;
 
 /// One delivery of a message.
 pub struct Message<T> {
@@ -83,6 +84,11 @@ impl<T> Message<T> {
     /// The group that it belongs to.
     pub fn group(&self) -> Option<&[u8]> {
         self.delivery.more.as_ref()?.group.as_deref()
+    }
+
+    /// How the messages have ended that this one [follows](crate::FollowUp).
+    pub fn batch(&self) -> Option<BatchResult> {
+        self.delivery.more.as_ref()?.batch
     }
 
     /// The queue's name.

@@ -7,9 +7,10 @@ use std::{
 
 use redis::Value;
 
+use super::batch::BatchResult;
 use crate::{
     message::{headers::Headers, id::MessageId, status::Status},
-    reply::{bytes, fields, int, status, text, unsigned},
+    reply::{batch, bytes, fields, int, status, text, unsigned},
 };
 
 /// The state of a queue at one moment, as `MQ.INFO` tells it.
@@ -193,6 +194,8 @@ pub struct StoredMessage<T> {
     pub scheduled_at: Option<SystemTime>,
     /// When its time to live ends, on the server's clock; `None` is never.
     pub expires_at: Option<SystemTime>,
+    /// How the messages have ended so far that it follows.
+    pub batch: Option<BatchResult>,
 }
 
 impl<T> StoredMessage<T> {
@@ -226,6 +229,7 @@ impl<T> StoredMessage<T> {
             group: self.group,
             scheduled_at: self.scheduled_at,
             expires_at: self.expires_at,
+            batch: self.batch,
         })
     }
 }
@@ -249,6 +253,7 @@ pub(crate) fn stored_message(reply: Value) -> Option<StoredMessage<Vec<u8>>> {
         group: None,
         scheduled_at: None,
         expires_at: None,
+        batch: None,
     };
     for (name, value) in fields(reply)? {
         let small = || {
@@ -273,6 +278,7 @@ pub(crate) fn stored_message(reply: Value) -> Option<StoredMessage<Vec<u8>>> {
             "headers" => message.headers = bytes(value).map(Headers::from),
             "group" => message.group = bytes(value),
             "scheduled-at" => message.scheduled_at = instant(&value),
+            "batch" => message.batch = batch(&value),
             "enqueued-at" => message.enqueued_at = instant(&value).unwrap_or(UNIX_EPOCH),
             "due-at" => message.due_at = instant(&value),
             "expires-at" => message.expires_at = instant(&value),

@@ -2,6 +2,7 @@
 
 mod control;
 
+pub(crate) mod batch;
 pub(crate) mod browse;
 pub(crate) mod enqueued;
 pub(crate) mod groups;

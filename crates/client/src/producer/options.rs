@@ -33,6 +33,7 @@ pub struct EnqueueOptions {
     group: Option<Vec<u8>>,
     headers: Option<Headers>,
     ttl: Option<Ttl>,
+    join: Option<MessageId>,
     requeue: bool,
     update: bool,
 }
@@ -146,6 +147,13 @@ impl EnqueueOptions {
         self
     }
 
+    /// The message joins the batch whose [follow-up](crate::FollowUp) waits under that id, which then
+    /// waits for this message too. If none does, nothing is added and the server's reply is an error.
+    pub fn join(mut self, follow_up: impl Into<MessageId>) -> Self {
+        self.join = Some(follow_up.into());
+        self
+    }
+
     /// While the id's message is being handled, or its dedupe window runs, keep this message as a
     /// copy that runs afterwards, instead of refusing it.
     pub fn requeue(mut self) -> Self {
@@ -165,11 +173,43 @@ impl EnqueueOptions {
         let mut command = Cmd::with_capacity(16, queue.len() + payload.len() + 96);
         command.arg("MQ.ENQUEUE").arg(queue).arg(payload);
         if let Some(id) = &self.id {
-            if id.as_bytes().is_empty() || id.as_bytes().len() > 512 {
-                return Err(invalid("id", "has to be 1 to 512 bytes long"));
-            }
-            command.arg("ID").arg(id.as_bytes());
+            command.arg("ID").arg(checked_id("id", id)?);
         }
+        self.write(&mut command)?;
+        Ok(command)
+    }
+
+    /// What is wrong with them, if anything is.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if let Some(id) = &self.id {
+            checked_id("id", id)?;
+        }
+        self.write(&mut Cmd::new())
+    }
+
+    /// Whether they are the same, but for the id: then either both have one, or none has.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        let Self {
+            id,
+            ready,
+            lock,
+            attempts,
+            priority,
+            group,
+            headers,
+            ttl,
+            join,
+            requeue,
+            update,
+        } = self;
+        (id.is_some(), ready, lock) == (other.id.is_some(), &other.ready, &other.lock)
+            && (attempts, priority, group) == (&other.attempts, &other.priority, &other.group)
+            && (headers, ttl, join) == (&other.headers, &other.ttl, &other.join)
+            && (requeue, update) == (&other.requeue, &other.update)
+    }
+
+    /// Adds all but the id to a command.
+    pub(crate) fn write(&self, command: &mut Cmd) -> Result<(), Error> {
         match self.ready {
             Ready::AtOnce => {}
             Ready::After(delay) if delay > LONGEST => {
@@ -182,14 +222,17 @@ impl EnqueueOptions {
                 command.arg("AT").arg(unix_millis(at));
             }
         }
-        self.write_of_message(&mut command)?;
+        self.write_of_message(command)?;
+        if let Some(join) = &self.join {
+            command.arg("JOIN").arg(checked_id("join", join)?);
+        }
         if self.requeue {
             command.arg("REQUEUE");
         }
         if self.update {
             command.arg("UPDATE");
         }
-        Ok(command)
+        Ok(())
     }
 
     /// The options that do not depend on when a message is accepted, or on what has its id already.
@@ -234,6 +277,14 @@ impl EnqueueOptions {
     }
 }
 
+/// The bytes of an id, if it is one.
+pub(crate) fn checked_id<'a>(option: &'static str, id: &'a MessageId) -> Result<&'a [u8], Error> {
+    if id.as_bytes().is_empty() || id.as_bytes().len() > 512 {
+        return Err(invalid(option, "has to be 1 to 512 bytes long"));
+    }
+    Ok(id.as_bytes())
+}
+
 /// The name of a group, if it is one.
 pub(crate) fn checked_group(group: &[u8]) -> Result<&[u8], Error> {
     if group.is_empty() || group.len() > 128 {
@@ -269,6 +320,7 @@ mod tests {
             .group("g")
             .headers("x: 1\n")
             .header("y", "2")
+            .join("f")
             .requeue()
             .update();
         assert_eq!(
@@ -294,6 +346,8 @@ mod tests {
                 "g",
                 "HEADERS",
                 "x: 1\ny: 2\n",
+                "JOIN",
+                "f",
                 "REQUEUE",
                 "UPDATE"
             ]
@@ -318,6 +372,7 @@ mod tests {
         for (options, name) in [
             (EnqueueOptions::new().id(""), "id"),
             (EnqueueOptions::new().id(vec![0; 513]), "id"),
+            (EnqueueOptions::new().join(""), "join"),
             (EnqueueOptions::new().delay(Duration::MAX), "delay"),
             (EnqueueOptions::new().lock(Duration::ZERO), "lock"),
             (EnqueueOptions::new().lock(Duration::MAX), "lock"),

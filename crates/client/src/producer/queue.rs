@@ -5,6 +5,7 @@ use std::{fmt, marker::PhantomData, sync::Arc};
 use redis::{aio::ConnectionLike, Cmd, Value};
 
 use super::{
+    batch,
     enqueued::{enqueued, Enqueued},
     info::{stored_message, QueueInfo, StoredMessage},
     options::EnqueueOptions,
@@ -23,6 +24,9 @@ use crate::{
 
 /// How many messages [`Queue::enqueue_many`] sends before it reads the replies.
 const PIPELINE: usize = 1_000;
+
+/// Larger payloads are not put into one command, which the server has in memory as a whole.
+const TOGETHER_BYTES: usize = 1 << 20;
 
 /// A queue, as producers see it: it takes values of type `T`.
 ///
@@ -231,7 +235,8 @@ impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
         enqueued(self.query(&command).await?).ok_or(unexpected("MQ.ENQUEUE"))
     }
 
-    /// Adds many messages, pipelined: one round trip for each thousand.
+    /// Adds many messages: one round trip for each thousand. Those that have their options alike,
+    /// but for their ids, go in one command.
     ///
     /// The outer error is a value or an option that cannot be sent, and then nothing was sent, or
     /// the connection's failure, and then it is unknown which messages were accepted. The inner
@@ -245,29 +250,49 @@ impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
         T: 'a,
     {
         let span = Enqueueing::begin(&self.name);
-        let commands: Result<Vec<_>, _> = messages
+        let messages: Result<Vec<_>, Error> = messages
             .into_iter()
-            .map(|(value, options)| self.enqueue_command(value, &span.carried_by(options)))
+            .map(|(value, options)| {
+                let payload = self.codec.encode(value).map_err(Error::Encode)?;
+                let options = span.carried_by(options);
+                options.check()?;
+                Ok((payload, options))
+            })
             .collect();
-        let count = commands.as_ref().map_or(0, Vec::len);
-        let outcomes = match commands {
-            Ok(commands) => self.send_many(commands).await,
+        let count = messages.as_ref().map_or(0, Vec::len);
+        let outcomes = match messages {
+            Ok(messages) => self.send_many(&messages).await,
             Err(error) => Err(error),
         };
         span.end_batch(count, outcomes.as_ref().err());
         outcomes
     }
 
-    async fn send_many(&self, commands: Vec<Cmd>) -> Result<Vec<Result<Enqueued, Error>>, Error> {
-        let mut outcomes = Vec::with_capacity(commands.len());
+    async fn send_many(
+        &self,
+        messages: &[(Vec<u8>, EnqueueOptions)],
+    ) -> Result<Vec<Result<Enqueued, Error>>, Error> {
+        let mut outcomes = Vec::with_capacity(messages.len());
         let mut connection = self.connection.share();
-        let mut commands = commands.into_iter().peekable();
-        while commands.peek().is_some() {
-            let mut batch = pipeline(PIPELINE.min(commands.len()));
-            for command in commands.by_ref().take(PIPELINE) {
-                batch.add_command(command);
+        for some in messages.chunks(PIPELINE) {
+            if let Some(command) = self.together(some)? {
+                match connection.query(&command).await {
+                    Ok(reply) => {
+                        let all = batch::outcomes(reply, some.len());
+                        outcomes.extend(all.ok_or(unexpected("MQ.MENQUEUE"))?.into_iter().map(Ok));
+                        continue;
+                    }
+                    // The server refused the whole, and nothing was added: a limit may let some of
+                    // them in, and an older module, or an ACL without this command, take them singly.
+                    Err(error) if error.code().is_some() => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
-            for answer in connection.query_all(&batch).await? {
+            let mut singly = pipeline(some.len());
+            for (payload, options) in some {
+                singly.add_command(options.command(&self.name, payload)?);
+            }
+            for answer in connection.query_all(&singly).await? {
                 outcomes.push(match answer {
                     Ok(value) => enqueued(value).ok_or(unexpected("MQ.ENQUEUE")),
                     Err(error) => Err(error.into()),
@@ -275,6 +300,25 @@ impl<T: ?Sized, C: Encode<T>> Queue<T, C> {
             }
         }
         Ok(outcomes)
+    }
+
+    /// One command for all of these, if they are small and have their options alike.
+    fn together(&self, messages: &[(Vec<u8>, EnqueueOptions)]) -> Result<Option<Cmd>, Error> {
+        let [(_, first), others @ ..] = messages else {
+            return Ok(None);
+        };
+        let bytes: usize = messages.iter().map(|(payload, _)| payload.len()).sum();
+        let alike = others.iter().all(|(_, options)| options.is_alike(first));
+        if others.is_empty() || !alike || bytes > TOGETHER_BYTES {
+            return Ok(None);
+        }
+        let payloads = messages.iter().map(|(payload, _)| &payload[..]);
+        let ids = messages
+            .iter()
+            .filter_map(|(_, options)| options.id_given());
+        let mut command = batch::many(&self.name, messages.len(), payloads, ids);
+        first.write(&mut command)?;
+        Ok(Some(command))
     }
 
     fn enqueue_command(&self, value: &T, options: &EnqueueOptions) -> Result<Cmd, Error> {

@@ -2,13 +2,12 @@
 
 use redis::Value;
 use redis_mq_core::{
-    Backoff, Enqueue, EoqWaits, ForeignCursor, Full, Keep, LimitChanges, LimitError, Outcome, Peek,
-    PeekError, Priority, Queue, Scope, Stale, Start, Status, Timestamp, Token, Ttl, Verdict,
-    MAX_HEADER_BYTES, MAX_ID_BYTES,
+    Backoff, EoqWaits, ForeignCursor, Keep, LimitChanges, LimitError, Peek, PeekError, Queue,
+    Scope, Stale, Status, Token, Verdict, MAX_ID_BYTES,
 };
 
 use super::{
-    schedules,
+    add, schedules,
     shown::{self, bulk, instant, int},
     state::State,
     words::{syntax, Refusal, Words},
@@ -22,14 +21,16 @@ pub(super) fn run(state: &mut State, words: &[Vec<u8>]) -> Result<Value, Refusal
     match command.as_str() {
         // What connections say of themselves.
         "CLIENT" | "INFO" | "PING" => Ok(Value::Okay),
-        "MQ.ENQUEUE" => enqueue(state, words),
+        "MQ.ENQUEUE" => add::enqueue(state, words),
+        "MQ.MENQUEUE" => add::enqueue_many(state, words),
         "MQ.DEQUEUE" => dequeue(state, words),
         "MQ.DONE" => done(state, words),
+        "MQ.MDONE" => done_many(state, words),
         "MQ.EXTEND" => extend(state, words),
         "MQ.CANCEL" => cancel(state, words),
         "MQ.REDRIVE" => redrive(state, words),
         "MQ.PURGE" => purge(state, words),
-        "MQ.LIMIT" => limit(state, words),
+        "MQ.LIMIT" | "MQ.LIMITS" => limit(state, words),
         "MQ.PAUSE" => pause(state, words),
         "MQ.RESUME" => resume(state, words),
         "MQ.PEEK" => peek(state, words),
@@ -43,63 +44,11 @@ pub(super) fn run(state: &mut State, words: &[Vec<u8>]) -> Result<Value, Refusal
     }
 }
 
-fn id<'a>(words: &mut Words<'a>) -> Result<&'a [u8], Refusal> {
+pub(super) fn id<'a>(words: &mut Words<'a>) -> Result<&'a [u8], Refusal> {
     let id = words.bytes()?;
     let fits = (1..=MAX_ID_BYTES).contains(&id.len());
     fits.then_some(id)
         .ok_or_else(|| format!("ERR ID must be 1 to {MAX_ID_BYTES} bytes"))
-}
-
-fn enqueue(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
-    let name = words.bytes()?;
-    let mut request = Enqueue::new(words.bytes()?);
-    while let Some(option) = words.option() {
-        match option.as_str() {
-            "ID" => request.id = Some(id(words)?),
-            "DELAY" => request.start = Start::After(words.span()?),
-            "AT" => request.start = Start::At(Timestamp::from_millis(words.number()?)),
-            "LOCK" => request.lock = Some(words.span()?),
-            "ATTEMPTS" => request.attempts = words.number()?,
-            "PRIORITY" => {
-                request.priority = Priority::new(words.number()?).ok_or_else(syntax)?;
-            }
-            "TTL" => {
-                let span = words.span()?;
-                let bury = words.is_next("BURY");
-                request.ttl = Some(Ttl { span, bury });
-            }
-            "GROUP" => request.group = Some(words.bytes()?),
-            "HEADERS" => request.headers = words.bytes()?,
-            "RETAIN" => request.retain = Some(words.span()?),
-            "REQUEUE" => request.requeue = true,
-            "UPDATE" => request.update = true,
-            _ => return Err(syntax()),
-        }
-    }
-    if request.headers.len() > MAX_HEADER_BYTES {
-        return Err(format!("ERR HEADERS must be 1 to {MAX_HEADER_BYTES} bytes"));
-    }
-    if request.expires_before_start(state.now().instant()) {
-        return Err("ERR TTL must be longer than the delay".to_owned());
-    }
-    let enqueued = state.change_or_create(name, |queue, turn| {
-        let enqueued = queue.enqueue(turn, &request);
-        (enqueued.outcome, enqueued.id.bytes().to_vec())
-    });
-    let (outcome, id) = enqueued;
-    match outcome {
-        Outcome::Full(limit) => Err(full(limit)),
-        outcome => Ok(Value::Array(vec![bulk(outcome.name()), bulk(id)])),
-    }
-}
-
-pub(super) fn full(limit: Full) -> Refusal {
-    let text = match limit {
-        Full::Length => "FULL the queue has as many messages as its LENGTH allows",
-        Full::Bytes => "FULL the queue takes as much memory as its BYTES allow",
-        Full::GroupLength => "FULL the group has as many messages as its LENGTH allows",
-    };
-    text.to_owned()
 }
 
 /// Nothing waits here: time stands still.
@@ -142,6 +91,37 @@ fn dequeue(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
 fn done(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
     let (name, id) = (words.bytes()?, id(words)?);
     let token = Token::new(words.number()?);
+    let verdict = verdict(words)?;
+    match state.change(name, |queue, turn| queue.done(turn, id, token, verdict)) {
+        Some(Ok(Some(ended))) => Ok(bulk(ended.name())),
+        Some(Err(Stale)) => Err(stale()),
+        Some(Ok(None)) | None => Ok(Value::Nil),
+    }
+}
+
+fn done_many(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
+    let (name, count) = (words.bytes()?, words.number::<usize>()?);
+    let named = |_| Ok((id(words)?, Token::new(words.number()?)));
+    let all: Vec<_> = (0..count).map(named).collect::<Result<_, Refusal>>()?;
+    let verdict = verdict(words)?;
+    let ended = state.change(name, |queue, turn| {
+        let ended = all
+            .iter()
+            .map(|(id, token)| queue.done(turn, id, *token, verdict));
+        let shown = ended.map(|ended| match ended {
+            Ok(Some(ended)) => bulk(ended.name()),
+            Ok(None) => Value::Nil,
+            Err(Stale) => bulk("stale"),
+        });
+        shown.collect()
+    });
+    Ok(Value::Array(
+        ended.unwrap_or_else(|| vec![Value::Nil; count]),
+    ))
+}
+
+/// The rest of the words of a verdict.
+fn verdict<'a>(words: &mut Words<'a>) -> Result<Verdict<'a>, Refusal> {
     let (mut backoff, mut reason) = (Backoff::None, None);
     let mut keep = Keep::NOTHING;
     let mut verdict = "SUCCESS".to_owned();
@@ -156,17 +136,12 @@ fn done(state: &mut State, words: &mut Words<'_>) -> Result<Value, Refusal> {
             _ => return Err(syntax()),
         }
     }
-    let verdict = match verdict.as_str() {
+    Ok(match verdict.as_str() {
         "SUCCESS" => Verdict::Success { backoff, keep },
         "RETRY" => Verdict::Retry { backoff, reason },
         "ERROR" => Verdict::Error { reason },
         _ => Verdict::Release,
-    };
-    match state.change(name, |queue, turn| queue.done(turn, id, token, verdict)) {
-        Some(Ok(Some(ended))) => Ok(bulk(ended.name())),
-        Some(Err(Stale)) => Err(stale()),
-        Some(Ok(None)) | None => Ok(Value::Nil),
-    }
+    })
 }
 
 fn stale() -> Refusal {

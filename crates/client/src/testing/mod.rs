@@ -51,6 +51,7 @@
 //!
 //! A handler alone can be called with a [`message`] made for it.
 
+mod add;
 mod commands;
 mod message;
 mod schedules;

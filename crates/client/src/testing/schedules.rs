@@ -7,7 +7,7 @@ use redis_mq_core::{
 };
 
 use super::{
-    commands::full,
+    add::full,
     shown::{bulk, instant, int, map},
     state::State,
     words::{syntax, Refusal, Words},

@@ -2,8 +2,8 @@
 
 use redis::Value;
 use redis_mq_core::{
-    Delivery, GroupLimits, GroupView, Info, Limited, Now, QueueLimits, Rate, Status, Timestamp,
-    View, UNLIMITED,
+    BatchResult, Delivery, GroupLimits, GroupView, Info, Limited, Now, QueueLimits, Rate, Status,
+    Timestamp, View, UNLIMITED,
 };
 
 pub(super) fn bulk(bytes: impl AsRef<[u8]>) -> Value {
@@ -50,15 +50,23 @@ pub(super) fn delivery(delivery: &Delivery<'_>) -> Value {
     let group = some(delivery.group).map(|group| ("group", bulk(group)));
     let at = delivery.scheduled_at;
     let scheduled = (at != Timestamp::ZERO).then(|| ("scheduled-at", instant(at)));
-    let more: Vec<_> = [headers, group, scheduled].into_iter().flatten().collect();
+    let batch = delivery.batch.map(|batch| ("batch", batch_result(batch)));
+    let more: Vec<_> = [headers, group, scheduled, batch]
+        .into_iter()
+        .flatten()
+        .collect();
     if !more.is_empty() {
         fields.push(map(more));
     }
     Value::Array(fields)
 }
 
+fn batch_result(batch: BatchResult) -> Value {
+    Value::Array(vec![int(batch.ended), int(batch.dead)])
+}
+
 pub(super) fn message(view: &View<'_>) -> Value {
-    map(vec![
+    let mut fields = vec![
         ("id", bulk(view.id.bytes())),
         ("status", bulk(view.status.name())),
         ("payload", bulk(view.payload)),
@@ -78,7 +86,9 @@ pub(super) fn message(view: &View<'_>) -> Value {
             view.retain.map_or(Value::Nil, |span| int(span.millis())),
         ),
         ("scheduled-at", instant(view.scheduled_at)),
-    ])
+    ];
+    fields.extend(view.batch.map(|batch| ("batch", batch_result(batch))));
+    map(fields)
 }
 
 pub(super) fn info(now: Now, info: &Info<'_>) -> Value {

@@ -316,6 +316,78 @@ async fn an_answer_that_can_never_count_is_given_up() {
     }
 }
 
+/// A reply with deliveries `m0` and so on, whose tokens begin at 7.
+fn deliveries(count: usize) -> String {
+    let each = (0..count).map(|n| delivery(&format!("m{n}"), 7 + n as u64, 3_600_000));
+    let each = each.map(|reply| reply["*1\r\n".len()..].to_owned());
+    format!("*{count}\r\n{}", each.collect::<String>())
+}
+
+#[tokio::test(start_paused = true)]
+async fn successes_that_end_together_are_sent_together_and_each_has_its_own_outcome() {
+    let fake = server(&[&deliveries(3)], |words| match words[0].as_str() {
+        "MQ.MDONE" => "*3\r\n+done\r\n+stale\r\n$-1\r\n".into(),
+        _ => "-ERR unexpected\r\n".into(),
+    });
+    let worker = builder(&fake)
+        .handlers(3)
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    run_for(&worker, S(5)).await;
+    assert!(fake.seen("MQ.DONE").is_empty());
+    let sent: Vec<_> = fake
+        .seen("MQ.MDONE")
+        .into_iter()
+        .map(|(_, it)| it)
+        .collect();
+    let words = ["MQ.MDONE", "q", "3", "m0", "7", "m1", "8", "m2", "9"];
+    assert_eq!(sent, [words.map(str::to_owned).to_vec()]);
+    let stats = worker.stats();
+    assert_eq!((stats.finished, stats.answers_refused), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_many_answers_are_refused_as_such_they_go_one_by_one() {
+    for refusal in [
+        "-ERR unknown command 'MQ.MDONE'\r\n",
+        "-NOPERM this user has no permissions to run the 'mq.mdone' command\r\n",
+    ] {
+        let fake = server(&[&deliveries(3)], |words| match words[0].as_str() {
+            "MQ.MDONE" => refusal.into(),
+            _ => "+done\r\n".into(),
+        });
+        let worker = builder(&fake)
+            .handlers(3)
+            .build(|_: Message<String>| async {})
+            .unwrap();
+        run_for(&worker, S(5)).await;
+        assert_eq!(fake.seen("MQ.MDONE").len(), 1, "{refusal}");
+        assert_eq!(fake.seen("MQ.DONE").len(), 3, "{refusal}");
+        assert_eq!(worker.stats().finished, 3, "{refusal}");
+        assert_eq!(fake.connects().len(), 2, "no new connection");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_answers_are_repeated_until_they_are_known() {
+    let refusals = in_turn(&[
+        "-READONLY You can't write against a read only replica.\r\n",
+        "*1\r\n+done\r\n",
+        "*3\r\n+done\r\n+done\r\n+done\r\n",
+    ]);
+    let fake = server(&[&deliveries(3)], move |words| match words[0].as_str() {
+        "MQ.MDONE" => refusals(),
+        _ => "-ERR unexpected\r\n".into(),
+    });
+    let worker = builder(&fake)
+        .handlers(3)
+        .build(|_: Message<String>| async {})
+        .unwrap();
+    run_for(&worker, S(30)).await;
+    assert_eq!(fake.seen("MQ.MDONE").len(), 3);
+    assert_eq!(worker.stats().finished, 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_takes_no_reasons_of_retries_is_asked_once() {
     let deliveries = [delivery("a", 7, 3_600_000), delivery("b", 8, 3_600_000)];

@@ -27,6 +27,12 @@ pub(super) fn is_too_old(error: &RedisError, answer: &Answer) -> bool {
             .is_some_and(|detail| detail.contains("syntax error"))
 }
 
+/// Whether the server refuses the command as such: its module does not know it, or the user may not
+/// send it.
+pub(super) fn is_refused(error: &RedisError) -> bool {
+    matches!(error.code(), Some("ERR" | "NOPERM"))
+}
+
 /// Whether the server has the module, but an older one.
 pub(super) fn is_unknown_command(error: &RedisError) -> bool {
     error.code() == Some("ERR")

@@ -7,7 +7,7 @@ use tokio::time::{sleep, Duration, Instant};
 
 use super::{
     outbox::{Outgoing, Unsent},
-    refusal::{is_final, is_too_old},
+    refusal::{is_final, is_refused, is_too_old},
     spent::all_spent,
 };
 use crate::{
@@ -77,6 +77,17 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
+/// How many answers to send in one command, if it is worth it.
+fn together(answers: &[Unsent], takes: bool) -> Option<usize> {
+    let count = answers.iter().filter(|one| is_plain_success(one)).count();
+    (takes && count > 1).then_some(count)
+}
+
+/// A success of which nothing more is said: the answer that most have alike.
+fn is_plain_success(unsent: &Unsent) -> bool {
+    matches!(unsent.answer, Answer::Success(None))
+}
+
 struct Sending {
     core: Arc<Core>,
     connection: LastingConnection,
@@ -87,6 +98,8 @@ struct Sending {
     warned_of_limits: Option<Instant>,
     /// Retries go with their reasons; not so once this connection's server has refused them.
     reasons: bool,
+    /// Many successes go in one command; not so once this connection's server has refused that.
+    together: bool,
 }
 
 impl Sending {
@@ -97,6 +110,7 @@ impl Sending {
             warned: None,
             warned_of_limits: None,
             reasons: true,
+            together: true,
             core,
         }
     }
@@ -112,6 +126,7 @@ impl Sending {
         if !self.connection.is_open() {
             self.core.deliveries.set_cut_off(true);
             self.reasons = true;
+            self.together = true;
         }
         self.connection.opened().await;
         let outgoing = self.core.deliveries.collect(BATCH);
@@ -163,7 +178,11 @@ impl Sending {
                 .arg(delivery.id.as_bytes());
             command.arg(delivery.token).arg(millis(delivery.lock));
         }
+        let together = together(&outgoing.answers, self.together);
         for (n, unsent) in outgoing.answers.iter().enumerate() {
+            if together.is_some() && is_plain_success(unsent) {
+                continue;
+            }
             let Unsent {
                 delivery, answer, ..
             } = unsent;
@@ -179,6 +198,16 @@ impl Sending {
                     out_of_attempts(retry).write(&mut command, self.reasons);
                 }
                 answer => answer.write(&mut command, self.reasons),
+            }
+            batch.add_command(command);
+        }
+        if let Some(count) = together {
+            let bytes = count * 48;
+            let mut command = redis::Cmd::with_capacity(2 * count + 3, queue.len() + bytes);
+            command.arg("MQ.MDONE").arg(queue).arg(count);
+            for unsent in outgoing.answers.iter().filter(|one| is_plain_success(one)) {
+                command.arg(unsent.delivery.id.as_bytes());
+                command.arg(unsent.delivery.token);
             }
             batch.add_command(command);
         }
@@ -230,7 +259,12 @@ impl Sending {
         }
         let mut settled = Vec::with_capacity(outgoing.answers.len());
         let reasons = self.reasons;
-        for unsent in &outgoing.answers {
+        let together = together(&outgoing.answers, self.together);
+        let (plain, single): (Vec<_>, Vec<_>) = outgoing
+            .answers
+            .iter()
+            .partition(|unsent| together.is_some() && is_plain_success(unsent));
+        for unsent in single {
             match replies.next().map(reply::answered) {
                 Some(Ok(answered)) => settled.push((unsent, Ok(answered))),
                 Some(Err(error)) if reasons && is_too_old(&error, &unsent.answer) => {
@@ -241,6 +275,30 @@ impl Sending {
                 unknown => {
                     failure = unknown.and_then(Result::err).or(failure);
                     unsure.answers.push(unsent.clone());
+                }
+            }
+        }
+        if !plain.is_empty() {
+            match replies.next() {
+                Some(Ok(Value::Array(became))) if became.len() == plain.len() => {
+                    settled.extend(
+                        plain
+                            .into_iter()
+                            .zip(became.into_iter().map(reply::answered_in_its_place).map(Ok)),
+                    );
+                }
+                Some(Err(error)) if error.code() == Some("WRONGTYPE") => {
+                    let refused = plain.into_iter().map(|unsent| (unsent, Err(error.clone())));
+                    settled.extend(refused);
+                }
+                other => {
+                    unsure.answers.extend(plain.into_iter().cloned());
+                    match other {
+                        // Nothing of it counted; one by one an older server, or a user without the
+                        // right to it, may take them.
+                        Some(Err(error)) if is_refused(&error) => self.together = false,
+                        other => failure = other.and_then(Result::err).or(failure),
+                    }
                 }
             }
         }
