@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::clock::{self, Moment};
 use crate::error::Error;
-use crate::redis::{Args, Ctx, Role};
+use crate::redis::{Ctx, Role};
 
 /// What somebody who wants to change a queue is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,15 +99,6 @@ pub(crate) fn of_time(ctx: &Ctx) -> Right {
         Right::Later
     } else {
         Right::Decide
-    }
-}
-
-/// What may be done for a client that has waited with the command `args`. After [`Right::Later`] it
-/// waits on; a refusal ends its wait.
-pub(crate) fn of_waiter(ctx: &Ctx, args: Args<'_>) -> Right {
-    match of_time(ctx) {
-        Right::Decide if !ctx.user_may(args) => Right::Refuse(Error::NoPermission),
-        right => right,
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use redis_mq_core::Queue;
 
+use crate::consumers;
 use crate::cron;
 use crate::redis::{register_info, Ctx, InfoSource, InfoWriter, LoadError};
 use crate::waiting;
@@ -35,24 +36,12 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// One less; each goes with an addition before.
-    #[inline]
-    pub fn down(&self) {
-        self.0.store(
-            self.0.load(Ordering::Relaxed).wrapping_sub(1),
-            Ordering::Relaxed,
-        );
-    }
-
     /// The number now.
     #[inline]
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
-
-/// Clients that wait in `MQ.DEQUEUE … BLOCK`.
-pub static BLOCKED_CONSUMERS: Gauge = Gauge::new();
 
 /// Messages accepted since the server started.
 pub static ENQUEUED: Gauge = Gauge::new();
@@ -162,7 +151,7 @@ impl InfoSource for Numbers {
         for (name, sum) in Share::STATUSES.iter().zip(&MESSAGES) {
             info.number(name, read(sum));
         }
-        info.number(c"blocked_consumers", BLOCKED_CONSUMERS.value());
+        info.number(c"blocked_consumers", consumers::count());
         info.number(c"result_waiters", waiting::count());
         for (name, gauge) in &SINCE_START {
             info.number(name, gauge.value());

@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use common::{args, ask, contract_of_waiting, ids, Client, HOUR};
 use redis_mq_testkit::{ReplyExt, Value};
@@ -18,6 +19,58 @@ fn first_come_first_served() {
         for (n, waiter) in waiters.iter_mut().enumerate() {
             assert_eq!(waiter.delivery().id(), n.to_string());
         }
+    });
+}
+
+/// The server takes the commands of one write in one turn of its event loop.
+#[test]
+fn who_asks_in_the_breath_of_an_enqueue_gets_in_line() {
+    contract_of_waiting(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let mut late = lab.client();
+        for n in 0..10 {
+            let mut first = lab.waiter(&queue, "BLOCK 0");
+            let wait = lab.wait(&queue, "BLOCK 0");
+            let both = format!("MQ.ENQUEUE {queue} p ID a{n}\r\n{wait}\r\n");
+            late.send_bytes(both.as_bytes());
+            assert_eq!(first.delivery().id(), format!("a{n}"));
+            late.reply().unwrap();
+            client.enqueue(&queue, "p", &format!("ID b{n}"));
+            assert_eq!(late.delivery().id(), format!("b{n}"));
+        }
+    });
+}
+
+/// The server asks nobody, so the least that an enqueue takes is the same, whatever the machine.
+#[test]
+fn hundreds_who_wait_cost_an_enqueue_nothing() {
+    contract_of_waiting(|lab| {
+        let (mut client, queue) = (lab.client(), lab.queue());
+        let least = |client: &mut Client, waiters: usize| {
+            let mut line: VecDeque<Client> = (0..waiters)
+                .map(|_| lab.waiter(&queue, "BLOCK 0"))
+                .collect();
+            let mut least = Duration::MAX;
+            for n in 0..30 {
+                let begin = Instant::now();
+                client.enqueue(&queue, "p", &format!("ID {waiters}-{n}"));
+                client.ok("PING");
+                least = least.min(begin.elapsed());
+                let mut first = line.pop_front().unwrap();
+                assert_eq!(first.delivery().id(), format!("{waiters}-{n}"));
+                lab.block(&mut first, &lab.wait(&queue, "BLOCK 0"));
+                line.push_back(first);
+            }
+            for waiter in line {
+                let id = waiter.id;
+                drop(waiter);
+                lab.wait_until_gone(id);
+            }
+            least
+        };
+        let one = least(&mut client, 1);
+        let many = least(&mut client, 300);
+        assert!(many < 3 * one, "{one:?} with one, {many:?} with hundreds");
     });
 }
 

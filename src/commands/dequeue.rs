@@ -2,18 +2,18 @@
 
 use std::iter;
 
-use redis_mq_core::{BatchResult, Delivery, EoqWaits, Span, Timestamp};
+use redis_mq_core::{EoqWaits, Span};
 
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority::{self, Right};
-use crate::clock::{self, QueueTime};
+use crate::clock;
+use crate::consumers::{self, Request};
+use crate::delivery::{reply, Shown};
 use crate::error::Error;
-use crate::info::BLOCKED_CONSUMERS;
 use crate::parse::{is, once, ArgList, Cursor};
-use crate::redis::{wait_on_keys, Args, Command, Ctx, KeyName, Served, Waiting};
+use crate::redis::{Args, Command, Ctx, KeyName};
 use crate::scratch;
 use crate::turn::{self, Missing, ReplicateAs};
-use crate::wake::{self, PAUSED_RETRY_MS};
 
 /// The command.
 pub struct MqDequeue;
@@ -106,17 +106,24 @@ impl Dequeue {
         self.count.unwrap_or(1) as usize
     }
 
-    /// Replies with what is ready, each delivery with the queue's name in front if `named`. Where nothing
-    /// is, there is no reply yet.
+    /// For how long it waits if it does, in milliseconds; 0 = for ever.
+    pub fn block(&self, ctx: &Ctx) -> Option<u64> {
+        match self.wait {
+            Wait::Block(timeout_ms) if !ctx.flags().denies_blocking() => Some(timeout_ms),
+            _ => None,
+        }
+    }
+
+    /// What it asks of a queue at which it waits.
+    pub fn while_waiting(&self) -> Request {
+        let Dequeue { count, lock, .. } = *self;
+        Request { count, lock }
+    }
+
+    /// Replies with what is ready. Where nothing is, there is no reply yet.
     #[inline]
-    fn serve(
-        &self,
-        ctx: &Ctx,
-        name: KeyName<'_>,
-        named: bool,
-        form: ReplicateAs,
-    ) -> Result<Got, Error> {
-        let now = clock::now(ctx);
+    fn serve(&self, ctx: &Ctx, name: KeyName<'_>) -> Result<Got, Error> {
+        let (now, form) = (clock::now(ctx), ReplicateAs::CommandOrEffects);
         let got = turn::take(ctx, name, Missing::Leave, now, form, |queue, turn| {
             let time = now.of(queue);
             let ready = queue.deliverable(turn, self.at_most());
@@ -126,7 +133,7 @@ impl Dequeue {
                     if std::mem::take(&mut first) {
                         ctx.reply_array(1 + delivery.left);
                     }
-                    reply(ctx, named.then_some(name), time, delivery);
+                    reply(ctx, None, &Shown::of(time, delivery));
                 });
                 return Got::Deliveries;
             }
@@ -155,147 +162,6 @@ enum Got {
     Nothing,
     /// Nothing, and this long to wait before it polls again.
     Pause(Span),
-}
-
-/// Replies a delivery, with the name of its queue in front if that is given.
-#[inline]
-pub fn reply(ctx: &Ctx, queue: Option<KeyName<'_>>, time: QueueTime, delivery: &Delivery<'_>) {
-    let is_rare = delivery.batch.is_some() || delivery.scheduled_at != Timestamp::ZERO;
-    let has_more = is_rare || !(delivery.headers.is_empty() && delivery.group.is_empty());
-    ctx.reply_array(6 + usize::from(has_more) + usize::from(queue.is_some()));
-    if let Some(queue) = queue {
-        ctx.reply_bulk(queue.bytes());
-    }
-    ctx.reply_bulk(delivery.id.bytes());
-    ctx.reply_bulk(delivery.payload);
-    ctx.reply_integer(delivery.attempt.into());
-    ctx.reply_integer(delivery.token.value());
-    ctx.reply_integer(delivery.lock.millis());
-    ctx.reply_integer(time.shown(delivery.enqueued_at));
-    if has_more {
-        reply_more(ctx, delivery);
-    }
-}
-
-/// What only some deliveries have to tell. An element costs every dequeue, so plain ones have none.
-#[cold]
-fn reply_more(ctx: &Ctx, delivery: &Delivery<'_>) {
-    let more = [("headers", delivery.headers), ("group", delivery.group)];
-    let told = more.iter().filter(|(_, value)| !value.is_empty());
-    let is_run = delivery.scheduled_at != Timestamp::ZERO;
-    let rare = usize::from(is_run) + usize::from(delivery.batch.is_some());
-    ctx.reply_map(told.clone().count() + rare);
-    for (name, value) in told {
-        ctx.reply_bulk(name.as_bytes());
-        ctx.reply_bulk(value);
-    }
-    if is_run {
-        ctx.reply_bulk(b"scheduled-at");
-        ctx.reply_integer(delivery.scheduled_at.millis());
-    }
-    if let Some(batch) = delivery.batch {
-        ctx.reply_bulk(b"batch");
-        reply_batch(ctx, batch);
-    }
-}
-
-/// How a batch has ended: how many messages, and how many of them are dead.
-pub fn reply_batch(ctx: &Ctx, batch: BatchResult) {
-    ctx.reply_array(2);
-    ctx.reply_integer(batch.ended);
-    ctx.reply_integer(batch.dead);
-}
-
-/// A consumer that waits. Nothing is locked for it before the moment it is served.
-struct Consumer {
-    request: Dequeue,
-    /// Whether it may get something from several queues.
-    named: bool,
-    _waits: Box<[wake::Wait]>,
-}
-
-/// Lets the client wait at these queues, there or not, for a message of any of them. Deliveries get the name
-/// of their queue if `named`.
-pub fn wait<'a>(
-    ctx: &Ctx,
-    names: impl Iterator<Item = KeyName<'a>> + Clone,
-    timeout_ms: u64,
-    request: Dequeue,
-    named: bool,
-) -> Result<(), Error> {
-    BLOCKED_CONSUMERS.add(1);
-    let consumer = Consumer {
-        request,
-        named,
-        _waits: names
-            .clone()
-            .map(|name| wake::Wait::at(ctx, name))
-            .collect(),
-    };
-    wait_on_keys(ctx, names.clone(), timeout_ms, consumer)?;
-    for name in names {
-        wake::wait_begins(ctx, name);
-    }
-    Ok(())
-}
-
-impl Waiting for Consumer {
-    fn ready(&self, ctx: &Ctx, name: KeyName<'_>, args: Args<'_>) -> Served {
-        // Whoever gets nothing must change nothing: the server takes no effects from this callback
-        // unless it replies. So time is let act here only if there is something to hand over.
-        let now = clock::read(ctx);
-        let queue = turn::peek(ctx, name, |queue| {
-            let settled = !queue.is_unsettled(now.steady());
-            let due = queue.next_due_by_server(now.steady());
-            let run = queue.next_run().map(|run| now.when_clock_shows(run));
-            let due = [due, run].into_iter().flatten().min();
-            // The timer's look settles the time.
-            let due = if settled {
-                due
-            } else {
-                Some(due.unwrap_or_default())
-            };
-            (settled && queue.ready_len() != 0, due)
-        });
-        match queue {
-            Ok(Some((true, _))) => {}
-            Ok(Some((false, Some(due)))) => {
-                wake::look_again(ctx, name, due.millis());
-                return Served::No;
-            }
-            _ => return Served::No,
-        }
-        match authority::of_waiter(ctx, args) {
-            Right::Decide => {}
-            Right::Later => {
-                wake::look_again(ctx, name, now.steady_ms() + PAUSED_RETRY_MS);
-                return Served::No;
-            }
-            Right::Refuse(why) => {
-                ctx.reply_error(&why);
-                return Served::Yes;
-            }
-            Right::Obey => return Served::No, // nobody waits where another server decides
-        }
-        // A key of another type is no reason to stop waiting: the queue may come back.
-        match self
-            .request
-            .serve(ctx, name, self.named, ReplicateAs::Effects)
-        {
-            Ok(Got::Deliveries) => Served::Yes,
-            _ => Served::No,
-        }
-    }
-
-    fn timed_out(&self, ctx: &Ctx, _args: Args<'_>) {
-        ctx.reply_null_array();
-    }
-}
-
-impl Drop for Consumer {
-    fn drop(&mut self) {
-        BLOCKED_CONSUMERS.down();
-    }
 }
 
 impl Command for MqDequeue {
@@ -340,13 +206,20 @@ impl Command for MqDequeue {
             let (count, lock) = (request.at_most(), request.lock);
             return turn::obey(ctx, name, |queue| queue.replay_dequeue(count, lock));
         }
-        match request.serve(ctx, name, false, ReplicateAs::CommandOrEffects)? {
+        let wait = |timeout_ms| {
+            let asked = request.while_waiting();
+            consumers::wait(ctx, args, iter::once(name), timeout_ms, asked, false)
+        };
+        if consumers::come_first(ctx, name)? {
+            if let Some(timeout_ms) = request.block(ctx) {
+                return wait(timeout_ms);
+            }
+        }
+        match request.serve(ctx, name)? {
             Got::Deliveries => {}
-            Got::Nothing => match request.wait {
-                Wait::Block(timeout_ms) if !ctx.flags().denies_blocking() => {
-                    wait(ctx, iter::once(name), timeout_ms, request, false)?;
-                }
-                _ => ctx.reply_null_array(),
+            Got::Nothing => match request.block(ctx) {
+                Some(timeout_ms) => wait(timeout_ms)?,
+                None => ctx.reply_null_array(),
             },
             Got::Pause(pause) => ctx.reply_integer(pause.millis()),
         }

@@ -2,11 +2,11 @@
 
 use redis_mq_core::View;
 
-use super::dequeue::reply_batch;
 use super::record::{Access, Argument, Group, Kind, Record};
 use super::status::parse_id;
 use crate::authority;
 use crate::clock::QueueTime;
+use crate::delivery::reply_batch;
 use crate::error::Error;
 use crate::redis::{Args, Command, Ctx};
 use crate::turn;

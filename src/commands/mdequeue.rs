@@ -2,9 +2,11 @@
 
 use redis_mq_core::Span;
 
-use super::dequeue::{reply, wait, Dequeue, Wait};
+use super::dequeue::{Dequeue, Wait};
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::clock;
+use crate::consumers;
+use crate::delivery::{reply, Shown};
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor, MAX_QUEUES};
 use crate::redis::{Args, Command, Ctx, KeyName};
@@ -75,7 +77,7 @@ impl DequeueMany {
                         ctx.begin_array();
                     }
                     new += 1;
-                    reply(ctx, Some(name), time, delivery);
+                    reply(ctx, Some(name.bytes()), &Shown::of(time, delivery));
                 });
             });
             given += new;
@@ -118,15 +120,29 @@ impl Command for MqMdequeue {
 
     fn run(ctx: &Ctx, args: Args<'_>) -> Result<(), Error> {
         let all = DequeueMany::parse(args)?;
+        let block = || all.request.block(ctx);
+        let wait = |timeout_ms| {
+            let asked = all.request.while_waiting();
+            consumers::wait(ctx, args, all.names(args), timeout_ms, asked, true)
+        };
+        let mut others_come_first = false;
+        for name in all.names(args) {
+            others_come_first |= consumers::come_first(ctx, name)?;
+        }
+        if others_come_first {
+            if let Some(timeout_ms) = block() {
+                for name in all.names(args) {
+                    turn::peek(ctx, name, |_| ())?;
+                }
+                return wait(timeout_ms);
+            }
+        }
         if all.serve(ctx, args)? {
             return Ok(());
         }
-        match all.request.wait {
-            Wait::Block(timeout_ms) if !ctx.flags().denies_blocking() => {
-                let names = all.names(args);
-                wait(ctx, names, timeout_ms, all.request, true)
-            }
-            _ => {
+        match block() {
+            Some(timeout_ms) => wait(timeout_ms),
+            None => {
                 ctx.reply_null_array();
                 Ok(())
             }

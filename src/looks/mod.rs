@@ -6,8 +6,6 @@
 
 mod databases;
 mod plan;
-mod waiters;
 
 pub use databases::Databases;
 pub use plan::{Class, Look, Place, Plan};
-pub use waiters::Waiters;

@@ -40,6 +40,7 @@ macro_rules! required {
 required! {
     RedisModule_BlockClient,
     RedisModule_BlockClientOnKeys,
+    RedisModule_BlockedClientDisconnected,
     RedisModule_CloseKey,
     RedisModule_CreateCommand,
     RedisModule_CreateDataType,
@@ -88,7 +89,6 @@ required! {
     RedisModule_SelectDb,
     RedisModule_SetDisconnectCallback,
     RedisModule_SetModuleOptions,
-    RedisModule_SignalKeyAsReady,
     RedisModule_SignalModifiedKey,
     RedisModule_StopTimer,
     RedisModule_StringPtrLen,

@@ -213,13 +213,6 @@ impl Ctx {
         unsafe { call!(RedisModule_SignalModifiedKey(self.raw(), key.raw())) };
     }
 
-    /// Lets the clients that wait on the key have a look at it, once this callback has ended.
-    #[inline]
-    pub fn signal_ready(&self, key: KeyName<'_>) {
-        // SAFETY: a live context and a live string.
-        unsafe { call!(RedisModule_SignalKeyAsReady(self.raw(), key.raw())) };
-    }
-
     /// Whether the server must send nothing to its replicas now, because writes are paused for a
     /// failover. A timer that wrote then would end the process.
     #[inline]

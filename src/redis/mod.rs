@@ -33,7 +33,7 @@ mod state;
 mod timer;
 
 pub use args::{Args, KeyName};
-pub use block::{wait_on_keys, Served, Waiting};
+pub use block::{wait_on_keys, Blocked, Waiting};
 pub use boot::since_boot_us;
 pub use config::{register_numbers, NumberSetting};
 pub use context::{Ctx, Role};
@@ -49,5 +49,6 @@ pub use native::{NativeType, TypeHandle};
 pub use park::{keeps_answers, park, Parked, Parking};
 pub use rdb::{AofWriter, DigestWriter, IoError, RdbReader, RdbWriter};
 pub use register::{Command, Registered};
+pub use rights::Rights;
 pub use scan::KeyScan;
 pub use timer::{Tick, TimerId};

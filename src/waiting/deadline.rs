@@ -1,10 +1,11 @@
-//! The deadlines of those who wait. They are the module's own: a server up to 7.0 loses the reply of a
+//! The deadlines of those who wait, for results and for messages. They are the module's own: a server up to 7.0 loses the reply of a
 //! client whose deadline comes between its answer and the moment at which the server passes that on.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{outbox, with_table, Answer};
 use crate::clock;
+use crate::consumers;
 use crate::redis::{Ctx, Tick, TimerId};
 
 /// No timer is set for longer: the event loop of Redis 6.2 and 7.0 spins on very long ones.
@@ -20,8 +21,9 @@ fn timer() -> MutexGuard<'static, Option<(TimerId, u64)>> {
 }
 
 /// Lets the timer fire at the first deadline, unless it fires before.
-pub(super) fn set_timer(ctx: &Ctx) {
-    let Some(first) = with_table(|table| table.deadline()) else {
+pub fn set_timer(ctx: &Ctx) {
+    let firsts = [with_table(|table| table.deadline()), consumers::deadline()];
+    let Some(first) = firsts.into_iter().flatten().min() else {
         return;
     };
     let now_ms = clock::read(ctx).steady_ms();
@@ -53,6 +55,7 @@ impl Tick for Deadline {
             outbox::send(client, Answer::Deadline);
         }
         outbox::soon(ctx);
+        consumers::end_due(ctx, now_ms);
         set_timer(ctx);
     }
 }

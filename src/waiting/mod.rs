@@ -20,6 +20,7 @@ use crate::datatype::QUEUE_TYPE;
 use crate::error::Error;
 use crate::redis::{park, Args, Ctx, KeyName, Parked, Parking, WriteKey};
 use crate::wake;
+pub use deadline::set_timer as watch_deadlines;
 use table::{Table, Wait};
 pub use told::{ask, Asked};
 
@@ -168,11 +169,8 @@ pub fn swapped(first: i32, second: i32) {
 /// some places are looked at each time.
 pub fn tick(ctx: &Ctx) {
     outbox::pass_on();
-    if count() == 0 {
-        return;
-    }
     deadline::check_timer(ctx);
-    if !ctx.is_cluster() {
+    if count() == 0 || !ctx.is_cluster() {
         return;
     }
     for _ in 0..PLACES {

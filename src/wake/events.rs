@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use super::{met, state};
 use crate::authority::{self, Right};
 use crate::clock;
+use crate::consumers;
 use crate::datatype::QUEUE_TYPE;
 use crate::redis::{
     subscribe, subscribe_keys, Ctx, Event, EventHandler, EventKind, KeyEventHandler, KeyEvents,
@@ -37,6 +38,7 @@ impl EventHandler for Behind {
             }
             Event::Cron => {
                 rest::tick(ctx);
+                consumers::tick(ctx);
                 waiting::tick(ctx);
                 if authority::of_time(ctx) == Right::Decide {
                     let mut state = state();

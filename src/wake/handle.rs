@@ -1,10 +1,9 @@
-//! What a queue and a waiting consumer hold of the looks; both let go of it when they end.
+//! What a queue holds of the looks; it lets go of it when it ends.
 
 use std::sync::Arc;
 
 use super::state;
 use crate::looks::{Look, Place};
-use crate::redis::{Ctx, KeyName};
 
 /// A queue's own look, once there was something to note. Dropped with the queue, possibly by the thread
 /// that frees in the background.
@@ -43,28 +42,5 @@ impl Drop for Handle {
         if let Some(look) = self.0.take() {
             state().plan.forget(&look);
         }
-    }
-}
-
-/// A consumer that waits at a place, for as long as this lives.
-#[derive(Debug)]
-pub struct Wait {
-    db: i32,
-    name: Box<[u8]>,
-}
-
-impl Wait {
-    /// It begins to wait.
-    pub fn at(ctx: &Ctx, name: KeyName<'_>) -> Wait {
-        let (db, name) = (ctx.selected_db(), name.bytes());
-        state().waiters.add(db, name);
-        let name = name.into();
-        Wait { db, name }
-    }
-}
-
-impl Drop for Wait {
-    fn drop(&mut self) {
-        state().waiters.remove(self.db, &self.name);
     }
 }

@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::authority;
 use crate::clock::{self, Moment};
 use crate::config;
+use crate::consumers;
 use crate::datatype::QUEUE_TYPE;
-use crate::info::BLOCKED_CONSUMERS;
-use crate::looks::{Class, Databases, Look, Place, Plan, Waiters};
+use crate::looks::{Class, Databases, Look, Place, Plan};
 use crate::redis::{tells_of_renames, Ctx, KeyName, TimerId, WriteKey};
 use crate::stored::StoredQueue;
 
 pub use events::register;
-pub use handle::{Handle, Wait};
+pub use handle::Handle;
 use round::Rounds;
 
 /// How late a queue without waiting consumers may be swept: one look for many messages.
@@ -36,7 +36,6 @@ const MISSED_RETRY_MS: (u64, u64) = (100, 10_000);
 struct State {
     plan: Plan,
     databases: Databases,
-    waiters: Waiters,
     rounds: Rounds,
     /// What consumers asked for last: all that wait for a queue ask the same one after the other.
     last_asked: Option<(u64, Arc<Look>)>,
@@ -53,7 +52,6 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State {
     plan: Plan::new(),
     databases: Databases::new(),
-    waiters: Waiters::new(),
     rounds: Rounds::new(),
     last_asked: None,
     max_dead: 0,
@@ -73,8 +71,8 @@ fn state() -> MutexGuard<'static, State> {
 /// module looks at the queue when its next message falls due.
 #[inline]
 pub fn after(ctx: &Ctx, name: KeyName<'_>, now: Moment, stored: &mut StoredQueue) {
-    if BLOCKED_CONSUMERS.value() != 0 && stored.ready_len() != 0 {
-        ctx.signal_ready(name);
+    if consumers::count() != 0 && stored.ready_len() != 0 {
+        consumers::ready(ctx, name);
     }
     if let Some(due) = stored.next_due(now) {
         if due.millis() < stored.look.covers() {
@@ -134,7 +132,7 @@ pub fn wait_begins(ctx: &Ctx, name: KeyName<'_>) {
         return;
     };
     if stored.ready_len() != 0 {
-        ctx.signal_ready(name);
+        consumers::ready(ctx, name);
     }
     if let Some(due) = stored.next_due(clock::read(ctx)) {
         look_for_waiters(ctx, name, due.millis(), stored);
@@ -166,7 +164,7 @@ fn look_for_waiters(ctx: &Ctx, name: KeyName<'_>, at_ms: u64, stored: &mut Store
 impl State {
     /// Whether consumers wait there.
     fn class(&self, db: i32, name: &[u8]) -> Class {
-        if self.waiters.any(db, name) {
+        if consumers::any(db, name) {
             Class::Waited
         } else {
             Class::Plain
