@@ -42,6 +42,10 @@ pub enum Error {
     /// A cron expression matches at no time soon.
     NoMatch,
     /// There is no time zone of that name.
+    #[cfg_attr(
+        not(feature = "timezones"),
+        allow(dead_code, reason = "it has UTC alone")
+    )]
     UnknownZone,
     /// This build has no database of time zones.
     #[cfg_attr(feature = "timezones", allow(dead_code, reason = "it has one"))]
