@@ -8,6 +8,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use common::exporter::{promtool, value, Exporter};
@@ -76,7 +77,12 @@ impl Story {
             };
             let mut values = of_minutes(before, 0.0, CHANGES_AT);
             let rest = ENDS_AT - CHANGES_AT;
+            // The tests of rules have a clock that begins at 0, so an instant is told from there.
+            let began = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
             values.extend(match value(&last, sample) {
+                Some(next) if sample.contains("next_timestamp") => {
+                    of_minutes(next - began + CHANGES_AT as f64 * 60.0, 0.0, rest)
+                }
                 Some(now) if sample.contains("oldest_seconds") && waits => {
                     of_minutes(now, 60.0, rest)
                 }
@@ -249,6 +255,30 @@ fn a_queue_that_is_full() {
 }
 
 #[test]
+fn schedules_that_do_not_keep_their_times() {
+    let mut story = Story::begin();
+    let mut conn = story.server.conn();
+    let every = ["EVERY", "3600000"];
+    call!(conn, "MQ.SCHEDULE", "q", "hourly", "x", &every).unwrap();
+    story.first = story.exporter.metrics();
+    let fresh = "redis_mq_schedule_skipped_total{queue=\"q\",schedule=\"hourly\"} 0";
+    assert!(story.first.contains(fresh), "{}", story.first);
+    // The next run is an hour away when things change, and nothing more is heard of it.
+    let overdue: &[_] = &["ScheduleOverdue"];
+    story.fires(&[(9, &[]), (70, &[]), (73, overdue), (129, overdue)]);
+    // The second run of an unfinished first one is left out.
+    let often = ["EVERY", "1000"];
+    call!(conn, "MQ.SCHEDULE", "q", "hourly", "x", &often).unwrap();
+    let skipped = "redis_mq_schedule_skipped_total{queue=\"q\",schedule=\"hourly\"}";
+    wait_until(PATIENCE, || {
+        value(&story.exporter.metrics(), skipped) >= Some(1.0)
+    });
+    call!(conn, "MQ.UNSCHEDULE", "q", "hourly").unwrap();
+    let gone = story.exporter.metrics();
+    assert!(!gone.contains("schedule=\"hourly\""), "{gone}");
+}
+
+#[test]
 fn memory_that_ends() {
     let mut story = Story::begin();
     let mut conn = story.server.conn();
@@ -285,7 +315,7 @@ fn an_exporter_that_is_gone_or_may_not_look() {
     let down = "      - {series: 'up{job=\"redis-mq\"}', values: '1 0 0 0 0 0 0 0'}\n      \
                 - {series: 'redis_mq_up', values: '1 1 1 1 1 1 1 1'}\n";
     story.fires_in(down, &[(0, &[]), (5, &[]), (7, &["ExporterDown"])]);
-    let words = "on nopass ~* +info +scan +mq.info +mq.latency";
+    let words = "on nopass ~* +info +scan +mq.info +mq.latency +mq.schedules";
     let words: Vec<_> = words.split(' ').collect();
     call!(conn, "ACL", "SETUSER", "blind", words).unwrap();
     let url = story.server.url().replace("//", "//blind:x@");

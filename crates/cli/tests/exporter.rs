@@ -152,7 +152,8 @@ fn a_user_without_all_rights_gets_what_it_may_see_and_is_told_of_the_rest() {
     let server = Server::start();
     busy(&server);
     let mut conn = server.conn();
-    let rights = "on >secret ~* +info +scan +cluster|slots +memory|usage +mq.info +mq.latency";
+    let rights =
+        "on >secret ~* +info +scan +cluster|slots +memory|usage +mq.info +mq.latency +mq.schedules";
     let rights: Vec<_> = rights.split(' ').collect();
     call!(conn, "ACL", "SETUSER", "exporter", rights).unwrap();
     let url = server.url().replace("//", "//exporter:secret@");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use redis_mq_client::redis::{self, Cmd, Value};
 use tokio::sync::Mutex;
 
-use super::metrics::{Node, Queue, Snapshot};
+use super::metrics::{Node, Queue, Schedule, Snapshot};
 use crate::{
     commands::ls,
     connect::{Server, Source},
@@ -18,6 +18,8 @@ use crate::{
 const RESPONSE: Duration = Duration::from_secs(4);
 /// The questions about each queue.
 const QUESTIONS: usize = 3;
+/// Schedules that one reply tells of.
+const PAGE: usize = 1_000;
 
 /// Looks at the queues of one server, or of one cluster.
 pub struct Scraper {
@@ -83,8 +85,24 @@ impl Scraper {
             up: true,
             ..Snapshot::default()
         };
+        let mut with_schedules = Vec::new();
         for (name, answers) in known.names.iter().zip(answers.chunks(QUESTIONS)) {
-            snapshot.add(name, answers);
+            if snapshot.add(name, answers) {
+                with_schedules.push((name.as_slice(), 0));
+            }
+        }
+        // The pages of all queues go out together.
+        while !with_schedules.is_empty() {
+            let pages: Vec<Cmd> = with_schedules
+                .iter()
+                .map(|(name, at)| page(name, *at))
+                .collect();
+            let answers = server.call_all(&pages).await?;
+            with_schedules = (with_schedules.into_iter().zip(answers))
+                .filter_map(|((name, _), answer)| {
+                    Some((name, snapshot.add_schedules(name, answer)?))
+                })
+                .collect();
         }
         for node in server.info("mq").await? {
             if !node.has("mq_queues") {
@@ -127,10 +145,17 @@ fn ask(queue: &[u8]) -> [Cmd; QUESTIONS] {
     [ls::ask(queue), latency, usage]
 }
 
+fn page(queue: &[u8], cursor: u64) -> Cmd {
+    let mut page = redis::cmd("MQ.SCHEDULES");
+    page.arg(queue).arg(cursor).arg("COUNT").arg(PAGE);
+    page
+}
+
 impl Snapshot {
-    fn add(&mut self, name: &[u8], answers: &[Result<Value, Failure>]) {
+    /// Takes in what was told of a queue. Whether it has schedules.
+    fn add(&mut self, name: &[u8], answers: &[Result<Value, Failure>]) -> bool {
         let [info, latency, usage] = answers else {
-            return;
+            return false;
         };
         for answer in answers {
             if let Err(failure) = answer {
@@ -139,12 +164,33 @@ impl Snapshot {
         }
         // A queue may be gone, or have made room for a key of another type.
         let Some(info) = info.as_ref().ok().and_then(Fields::read) else {
-            return;
+            return false;
         };
         let latency = latency.as_ref().ok().and_then(Fields::read);
         let memory = usage.as_ref().ok().and_then(reply::unsigned);
         let queue = Queue::new(output::name(name), &info, latency.as_ref(), memory);
         self.queues.push(queue);
+        info.count("schedules") != 0
+    }
+
+    /// Takes in one page of schedules. The cursor of the next, if there is one.
+    fn add_schedules(&mut self, queue: &[u8], answer: Result<Value, Failure>) -> Option<u64> {
+        let page = match answer {
+            Ok(page) => page,
+            Err(failure) => {
+                self.refused += u64::from(is_refusal(&failure));
+                return None;
+            }
+        };
+        let [cursor, all] = reply::items(&page)? else {
+            return None;
+        };
+        let all = reply::items(all)?.iter().filter_map(Fields::read);
+        let read = all.filter_map(|fields| Schedule::new(output::name(queue), &fields));
+        self.schedules.extend(read);
+        // The cursor is written as text.
+        let cursor = reply::text(cursor)?.parse().ok()?;
+        (cursor != 0).then_some(cursor)
     }
 }
 

@@ -12,7 +12,10 @@ use prometheus_client::{
 };
 
 use super::histogram::Histogram;
-use crate::reply::{self, Fields};
+use crate::{
+    output,
+    reply::{self, Fields},
+};
 
 /// How it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +110,8 @@ pub struct Snapshot {
     pub up: bool,
     /// What it told of each queue.
     pub queues: Vec<Queue>,
+    /// And of their schedules.
+    pub schedules: Vec<Schedule>,
     /// Consumers that wait, of all queues.
     pub blocked_consumers: u64,
     /// The servers' own state.
@@ -128,6 +133,34 @@ pub struct Node {
     pub used: u64,
     /// How many it may use at most.
     pub limit: Option<u64>,
+}
+
+/// One schedule.
+#[derive(Debug)]
+pub struct Schedule {
+    queue: String,
+    name: String,
+    /// When its next run is, Unix seconds; none if it has ended.
+    next: Option<f64>,
+    skipped: u64,
+}
+
+impl Schedule {
+    /// Reads one of the reply to MQ.SCHEDULES.
+    pub fn new(queue: String, fields: &Fields) -> Option<Self> {
+        Some(Self {
+            queue,
+            name: output::name(fields.bytes("name")?),
+            next: Some(fields.count("next-at"))
+                .filter(|ms| *ms != 0)
+                .map(|ms| ms as f64 / 1_000.0),
+            skipped: fields.count("skipped"),
+        })
+    }
+
+    fn labels(&self) -> [(&'static str, &str); 2] {
+        [("queue", &self.queue), ("schedule", &self.name)]
+    }
 }
 
 /// One queue.
@@ -256,6 +289,25 @@ impl Snapshot {
         Ok(())
     }
 
+    fn encode_schedules(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let (name, unit) = ("schedule_next_timestamp", Some(&Unit::Seconds));
+        let help = "When the next run of a schedule is, Unix time";
+        let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for schedule in &self.schedules {
+            if let Some(next) = schedule.next {
+                ConstGauge::new(next).encode(family.encode_family(&schedule.labels())?)?;
+            }
+        }
+        let help = "Runs left out, because the one before was not finished or the queue was full";
+        let mut family =
+            encoder.encode_descriptor("schedule_skipped", help, None, MetricType::Counter)?;
+        for schedule in &self.schedules {
+            let skipped = ConstCounter::new(schedule.skipped);
+            skipped.encode(family.encode_family(&schedule.labels())?)?;
+        }
+        Ok(())
+    }
+
     fn gauges<N: EncodeGaugeValue>(
         &self,
         encoder: &mut DescriptorEncoder,
@@ -322,6 +374,7 @@ impl Collector for Snapshot {
                 }
             }
         }
+        self.encode_schedules(encoder)?;
         self.encode_histograms(encoder)
     }
 }
