@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How much the server does in one step: messages, those with attempts counting for more.
-pub const STEP: usize = 50;
+pub const STEP: usize = 25;
 /// How many the server looks at in one step.
 const LOOK: usize = 100;
 
