@@ -2,6 +2,7 @@
 
 use redis_mq_core::GroupView;
 
+use super::paging::{begin_page, DEFAULT_COUNT, MAX_COUNT};
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority;
 use crate::clock::QueueTime;
@@ -12,10 +13,6 @@ use crate::turn;
 
 /// The command.
 pub struct MqGroups;
-
-/// Places that are looked at where the reader does not say how many.
-const DEFAULT_COUNT: u64 = 100;
-const MAX_COUNT: u64 = 10_000;
 
 /// What a reader asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,13 +60,6 @@ fn reply(ctx: &Ctx, time: QueueTime, group: &GroupView<'_>) {
     ctx.reply_integer(group.open.into());
 }
 
-/// The next cursor and that number of groups, which follow.
-fn reply_page(ctx: &Ctx, next: u32, groups: usize) {
-    ctx.reply_array(2);
-    ctx.reply_bulk(next.to_string().as_bytes());
-    ctx.reply_array(groups);
-}
-
 impl Command for MqGroups {
     const RECORD: &'static Record = &Record {
         name: "mq.groups",
@@ -104,14 +94,14 @@ impl Command for MqGroups {
             let time = now.of(queue);
             if let Some(group) = group {
                 let group = queue.group_named(time.now(), group);
-                reply_page(ctx, 0, usize::from(group.is_some()));
+                begin_page(ctx, 0, usize::from(group.is_some()));
                 group.iter().for_each(|group| reply(ctx, time, group));
                 return;
             }
             // The next cursor stands in front, so it is looked for first.
             let mut groups = 0;
             let next = queue.group_views(time.now(), cursor, count, |_| groups += 1);
-            reply_page(ctx, next, groups);
+            begin_page(ctx, next, groups);
             queue.group_views(time.now(), cursor, count, |group| reply(ctx, time, group));
         })?;
         if shown.is_none() {

@@ -22,6 +22,7 @@ pub mod mdone;
 pub mod menqueue;
 #[cfg(test)]
 mod page;
+mod paging;
 pub mod pause;
 pub mod peek;
 pub mod purge;

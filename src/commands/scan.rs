@@ -2,6 +2,7 @@
 
 use redis_mq_core::{ForeignCursor, Scanned, Status};
 
+use super::paging::{begin_page, DEFAULT_COUNT, MAX_COUNT};
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::authority;
 use crate::error::Error;
@@ -13,10 +14,6 @@ use crate::turn;
 /// The command.
 pub struct MqScan;
 
-/// Places that are looked at where the reader does not say how many.
-const DEFAULT_COUNT: u64 = 100;
-/// Places that are looked at at most.
-const MAX_COUNT: u64 = 10_000;
 /// The longest pattern, in bytes: as long as an id.
 const MAX_PATTERN_LEN: usize = 512;
 
@@ -104,9 +101,7 @@ impl Command for MqScan {
                 }
             });
             let next = next.map_err(|ForeignCursor| Error::ForeignCursor)?;
-            ctx.reply_array(2);
-            ctx.reply_bulk(next.to_string().as_bytes());
-            ctx.reply_array(found.len());
+            begin_page(ctx, next, found.len());
             for message in &found {
                 ctx.reply_array(2);
                 ctx.reply_bulk(message.id.bytes());

@@ -2,6 +2,7 @@
 
 use redis_mq_core::{ScheduleView, Times, Timestamp};
 
+use super::paging::{begin_page, DEFAULT_COUNT, MAX_COUNT};
 use super::record::{Access, Argument, Group, Kind, Record};
 use crate::error::Error;
 use crate::parse::{is, once, ArgList, Cursor};
@@ -10,10 +11,6 @@ use crate::turn;
 
 /// The command.
 pub struct MqSchedules;
-
-/// Places that are looked at where the reader does not say how many.
-const DEFAULT_COUNT: u64 = 100;
-const MAX_COUNT: u64 = 10_000;
 
 /// What a reader asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -111,9 +108,7 @@ impl Command for MqSchedules {
             // The next cursor stands in front, so it is looked for first.
             let mut schedules = 0;
             let next = queue.schedule_views(cursor, count, |_| schedules += 1);
-            ctx.reply_array(2);
-            ctx.reply_bulk(next.to_string().as_bytes());
-            ctx.reply_array(schedules);
+            begin_page(ctx, next, schedules);
             queue.schedule_views(cursor, count, |schedule| reply(ctx, schedule));
         })?;
         if shown.is_none() {

@@ -11,7 +11,7 @@ use crate::authority::{self, Right};
 use crate::clock;
 use crate::delivery::{Owned, Shown};
 use crate::error::Error;
-use crate::redis::{Ctx, KeyName, Tick, TimerId};
+use crate::redis::{Alarm, Ctx, KeyName, Tick};
 use crate::turn::{self, Missing, ReplicateAs};
 use crate::wake::{self, PAUSED_RETRY_MS};
 
@@ -19,16 +19,13 @@ use crate::wake::{self, PAUSED_RETRY_MS};
 const SLICE: Duration = Duration::from_millis(1);
 /// From one tick to the next while there is more to do.
 const PAUSE_MS: u64 = 1;
-/// A timer that is so late was missed by the server: its clock was set back.
-const LATE_MS: u64 = 50;
 
-/// The running timer, and the instant that it fires at.
-static TIMER: Mutex<Option<(TimerId, u64)>> = Mutex::new(None);
+static TIMER: Mutex<Alarm> = Mutex::new(Alarm::new());
 
 /// What was handed over to clients that did not get it.
 static LOST: Mutex<Vec<Handed>> = Mutex::new(Vec::new());
 
-fn timer() -> MutexGuard<'static, Option<(TimerId, u64)>> {
+fn timer() -> MutexGuard<'static, Alarm> {
     TIMER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -36,12 +33,13 @@ fn lost() -> MutexGuard<'static, Vec<Handed>> {
     LOST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets the noted places be served in `delay_ms` milliseconds, or sooner.
+/// Lets the noted places be served in `delay_ms` milliseconds, unless a timer for that runs.
 pub(super) fn set_timer(ctx: &Ctx, delay_ms: u64) {
-    timer().get_or_insert_with(|| {
-        let at = clock::read(ctx).steady_ms() + delay_ms;
-        (ctx.start_timer::<Serve>(delay_ms), at)
-    });
+    let mut timer = timer();
+    if !timer.is_set() {
+        let now_ms = clock::read(ctx).steady_ms();
+        timer.fire_at::<Serve>(ctx, now_ms, now_ms + delay_ms);
+    }
 }
 
 /// These messages go back to where they were.
@@ -52,10 +50,8 @@ pub(super) fn take_back(handed: Handed) {
 /// The server's regular tick.
 pub fn tick(ctx: &Ctx) {
     give_back(ctx);
-    let now_ms = clock::read(ctx).steady_ms();
-    let missed = timer().take_if(|(_, set)| *set + LATE_MS <= now_ms);
-    if let Some((missed, _)) = missed {
-        ctx.stop_timer(missed);
+    let is_missed = timer().give_up_missed(ctx, clock::read(ctx).steady_ms());
+    if is_missed {
         set_timer(ctx, 0);
     }
 }
@@ -74,7 +70,7 @@ impl Tick for Serve {
                 break;
             }
         }
-        *timer() = None;
+        timer().fired();
         if with_line(|line| line.has_noted()) {
             set_timer(ctx, PAUSE_MS);
         }

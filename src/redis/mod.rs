@@ -51,4 +51,4 @@ pub use rdb::{AofWriter, DigestWriter, IoError, RdbReader, RdbWriter};
 pub use register::{Command, Registered};
 pub use rights::Rights;
 pub use scan::KeyScan;
-pub use timer::{Tick, TimerId};
+pub use timer::{Alarm, Tick};

@@ -73,7 +73,7 @@ impl<W: Parking> Drop for Parked<W> {
 /// Lets the calling client wait until its handle is used. From here on the reply comes from `W`, so the
 /// command itself must give none, and must keep the handle where [`Parking::leave`] finds it.
 ///
-/// The server is given no deadline. Up to 7.0 it loses the reply of a client whose time is over between
+/// The server is given no deadline. Before 7.4 it loses the reply of a client whose time is over between
 /// its answer and the next turn of the event loop.
 ///
 /// Must not be called where [`super::Flags::denies_blocking`].

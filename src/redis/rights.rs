@@ -52,24 +52,11 @@ impl Rights {
                 ))
             }
         };
-        // SAFETY: function pointers that are written only at initialisation; name, user and arguments
-        // are freed once each, the user before its name.
+        let name = string(user);
+        let args: Vec<_> = self.args.iter().map(|arg| string(arg)).collect();
+        // SAFETY: strings that were just made; each is freed once.
         unsafe {
-            let (Some(find), Some(check), Some(free)) = (
-                raw::RedisModule_GetModuleUserFromUserName,
-                raw::RedisModule_ACLCheckCommandPermissions,
-                raw::RedisModule_FreeModuleUser,
-            ) else {
-                return true;
-            };
-            let name = string(user);
-            let mut args: Vec<_> = self.args.iter().map(|arg| string(arg)).collect();
-            let user = find(name);
-            let may = !user.is_null() && {
-                let allowed = check(user, args.as_mut_ptr(), args.len() as c_int);
-                free(user);
-                allowed == raw::REDISMODULE_OK as c_int
-            };
+            let may = may_run(name, &args);
             for string in args.into_iter().chain([name]) {
                 call!(RedisModule_FreeString(ctx.raw(), string));
             }
@@ -84,26 +71,43 @@ impl Ctx {
     ///
     /// Only where the context belongs to a client, as in the callbacks of one that waits.
     pub fn user_may(&self, args: Args<'_>) -> bool {
-        // SAFETY: function pointers that are written only at initialisation, a live context with a
-        // client, and the arguments of its command. Name and user are freed once, the user first.
+        // SAFETY: a function pointer that is written only at initialisation, a live context with a client,
+        // and the arguments of its command. The name is freed once.
         unsafe {
-            let (Some(name_of), Some(find), Some(check), Some(free)) = (
-                raw::RedisModule_GetCurrentUserName,
-                raw::RedisModule_GetModuleUserFromUserName,
-                raw::RedisModule_ACLCheckCommandPermissions,
-                raw::RedisModule_FreeModuleUser,
-            ) else {
+            let Some(name_of) = raw::RedisModule_GetCurrentUserName else {
                 return true;
             };
             let name = name_of(self.raw());
-            let user = find(name);
-            let may = !user.is_null() && {
-                let allowed = check(user, args.raw().as_ptr().cast_mut(), args.len() as c_int);
-                free(user);
-                allowed == raw::REDISMODULE_OK as c_int
-            };
+            let may = may_run(name, args.raw());
             call!(RedisModule_FreeString(self.raw(), name));
             may
         }
+    }
+}
+
+/// Whether the user of that name may run the command `argv` on its keys now. Servers before 7.0 do not
+/// tell: there, true.
+///
+/// # Safety
+///
+/// `name` and `argv` must be strings of the server.
+unsafe fn may_run(name: *mut raw::RedisModuleString, argv: &[*mut raw::RedisModuleString]) -> bool {
+    // SAFETY: function pointers that are written only at initialisation, and the caller's contract. The
+    // user is freed once; the server does not write to `argv`.
+    unsafe {
+        let (Some(find), Some(check), Some(free)) = (
+            raw::RedisModule_GetModuleUserFromUserName,
+            raw::RedisModule_ACLCheckCommandPermissions,
+            raw::RedisModule_FreeModuleUser,
+        ) else {
+            return true;
+        };
+        let user = find(name);
+        if user.is_null() {
+            return false;
+        }
+        let allowed = check(user, argv.as_ptr().cast_mut(), argv.len() as c_int);
+        free(user);
+        allowed == raw::REDISMODULE_OK as c_int
     }
 }

@@ -18,7 +18,7 @@ use crate::config;
 use crate::consumers;
 use crate::datatype::QUEUE_TYPE;
 use crate::looks::{Class, Databases, Look, Place, Plan};
-use crate::redis::{tells_of_renames, Ctx, KeyName, TimerId, WriteKey};
+use crate::redis::{tells_of_renames, Alarm, Ctx, KeyName, WriteKey};
 use crate::stored::StoredQueue;
 
 pub use events::register;
@@ -45,8 +45,7 @@ struct State {
     idle_ms: u64,
     /// The steady time less the server's clock, as it was last.
     shift_ms: i64,
-    /// The running timer, and the instant it fires at.
-    timer: Option<(TimerId, u64)>,
+    timer: Alarm,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
@@ -57,7 +56,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     max_dead: 0,
     idle_ms: 0,
     shift_ms: 0,
-    timer: None,
+    timer: Alarm::new(),
 });
 
 /// Values may be freed on another thread, so each use is short. No key may be opened or closed

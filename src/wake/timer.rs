@@ -19,11 +19,6 @@ const LOOKS: Duration = Duration::from_millis(1);
 /// From one tick to the next while there is more to do: half the processor for the clients. The server
 /// runs a timer that is due again at once before it serves anyone.
 const PAUSE_MS: u64 = 1;
-/// No timer is set for longer. The event loop of Redis 6.2 and 7.0 spins on a module's timer of over
-/// 2,147,483 ms.
-const LONGEST_MS: u64 = 60_000;
-/// A timer that is so late was missed by the server.
-const LATE_MS: u64 = 50;
 /// Looks that a server that no longer decides forgets in one tick.
 const FORGOTTEN: usize = 1_000;
 
@@ -32,30 +27,14 @@ impl State {
     pub(super) fn set_timer(&mut self, ctx: &Ctx, now_ms: u64, earliest: u64) {
         let next = [self.plan.first(), self.rounds.next(now_ms)];
         if let Some(next) = next.into_iter().flatten().min() {
-            self.fire_at(ctx, now_ms, next.max(earliest));
+            let at = next.max(earliest);
+            self.timer.fire_at::<Timer>(ctx, now_ms, at);
         }
     }
 
-    /// Lets the timer fire at this instant, unless it fires before.
-    fn fire_at(&mut self, ctx: &Ctx, now_ms: u64, at: u64) {
-        let at = at.clamp(now_ms, now_ms + LONGEST_MS);
-        if let Some((timer, set)) = self.timer.take() {
-            if set <= at {
-                self.timer = Some((timer, set));
-                return;
-            }
-            ctx.stop_timer(timer);
-        }
-        self.timer = Some((ctx.start_timer::<Timer>(at - now_ms), at));
-    }
-
-    /// The server counts timers by the system's clock: they are missed when that is set back, or the
-    /// machine was asleep. Also, not every note can set the timer.
+    /// Sets the timer anew if the server has missed it, or something was noted that could not set it.
     pub(super) fn check_timer(&mut self, ctx: &Ctx, now_ms: u64) {
-        let missed = self.timer.take_if(|(_, set)| *set + LATE_MS <= now_ms);
-        if let Some((timer, _)) = missed {
-            ctx.stop_timer(timer);
-        }
+        self.timer.give_up_missed(ctx, now_ms);
         self.set_timer(ctx, now_ms, 0);
     }
 
@@ -65,7 +44,7 @@ impl State {
         self.last_asked = None;
         if !self.plan.is_empty() {
             let now_ms = clock::read(ctx).steady_ms();
-            self.fire_at(ctx, now_ms, now_ms + pause_ms);
+            self.timer.fire_at::<Timer>(ctx, now_ms, now_ms + pause_ms);
         }
     }
 }
@@ -75,7 +54,7 @@ struct Timer;
 
 impl Tick for Timer {
     fn tick(ctx: &Ctx) {
-        state().timer = None;
+        state().timer.fired();
         let pause_ms = match authority::of_time(ctx) {
             Right::Decide if look_at_what_is_due(ctx) => PAUSE_MS,
             Right::Decide => SLICE_PAUSE_MS,
